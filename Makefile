@@ -2,10 +2,10 @@
 
 CARGO ?= cargo
 
-.PHONY: help demo up build test lint bench soak fuzz mutants fmt docker-up
+.PHONY: help demo up build test lint bench soak fuzz random-compositions mutants fmt docker-up
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-20s %s\n", $$1, $$2 }'
 
 demo: ## build, start everything, walk through it with real output, and stop
 	$(CARGO) build --release --bins
@@ -39,6 +39,10 @@ soak: ## record and check histories under faults: make soak FOR=10m SEED=1
 
 fuzz: ## run each fuzz target for a minute (needs cargo-fuzz)
 	./.ci/fuzz
+
+random-compositions: ## compare the checker of compositions with runs: make random-compositions CASES=10000 FIRST=0
+	COMPOSITIONS=$(or $(CASES),10000) FIRST=$(or $(FIRST),0) \
+	  $(CARGO) test --release --workspace --test compositions
 
 mutants: ## break the engine of compositions in every way cargo-mutants knows (hours): make mutants SHARD=0/3
 	$(CARGO) mutants --package gateway-agent --file 'gateway-agent/src/composition.rs' \

@@ -21,7 +21,7 @@ pub use self::metric::{Gauge, Held, count_list, count_rejection, describe_metric
 pub use self::place::place;
 use crate::{
     freshness::{Freshness, Verdict},
-    identity::Caller,
+    identity::{Caller, challenge::Refusal},
     permit::{Admission, Denial, Finding},
     pipeline::Error,
     trace::{Ending, Span},
@@ -198,6 +198,12 @@ impl CallRecord {
         if let Error::Denied(denial) = error {
             self.denial = Some(*denial);
         }
+    }
+
+    /// The caller lacks scopes of the tool.
+    pub(crate) fn lacks_scopes(&mut self, refusal: &Refusal) {
+        self.ended = Ended::Denied;
+        self.error = Some(refusal.to_string());
     }
 
     /// How much the caller gets.

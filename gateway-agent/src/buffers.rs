@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -20,6 +20,7 @@ use axum::{
     response::Response,
 };
 use http_body::{Body as _, Frame, SizeHint};
+use registry_tls::client_network;
 
 use crate::shares::{Exhausted, Principal, Scarce};
 
@@ -52,20 +53,12 @@ impl Buffers {
     }
 }
 
-/// The share of an unauthenticated caller: one for an IPv4 address, or for an IPv6 network of 64
-/// bits, because one client commonly has all of that.
+/// The share of an unauthenticated caller: all requests of its network have one.
 pub(crate) fn of_address(address: IpAddr) -> Arc<str> {
-    let address = match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        address @ IpAddr::V4(_) => address,
-    };
-    format!("address {address}").into()
+    format!("address {}", client_network(address)).into()
 }
 
-/// The reservation of one request, released when it is dropped.
+/// The reservation of one request, or of a part of it; released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Buffered {
     of: Arc<Buffers>,
@@ -78,6 +71,11 @@ impl Buffered {
     /// The caller whose share it counts against.
     pub(crate) fn principal(&self) -> &Principal {
         &self.principal
+    }
+
+    /// An empty reservation of the same caller, for memory that is freed before the request ends.
+    pub(crate) fn part(&self) -> Arc<Self> {
+        Arc::new(self.of.open(self.principal.clone(), self.most))
     }
 
     /// Reserves more bytes, unless the caller's share or the whole is used up.
@@ -198,12 +196,15 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_network_share() {
-        let of = |text: &str| of_address(text.parse().unwrap());
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
-        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
-        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    fn part_counts_for_its_caller_until_dropped() {
+        let buffers = Arc::new(Buffers::default());
+        let whole = buffers.open(Some("a".into()), 400);
+        whole.grow(60).unwrap();
+        let part = whole.part();
+        part.grow(40).unwrap();
+        assert!(whole.grow(1).is_err());
+        drop(part);
+        whole.grow(40).unwrap();
     }
 
     #[tokio::test]

@@ -17,7 +17,11 @@ pub fn check(config: &Config) -> Result<Vec<Finding>, String> {
         Source::Grpc(_) | Source::Http(_) => {
             let cache = &config.registry.cache;
             Cache::read(cache, &admission).ok_or_else(|| {
-                format!("the cache {} has no catalog yet; the gateway writes it", cache.display())
+                format!(
+                    "the cache {} has no catalog; start the gateway once, or run `registryctl export \
+                     --out registry.json` and check with `--registry file://./registry.json`",
+                    cache.display()
+                )
             })?
         }
     };

@@ -40,6 +40,7 @@ use crate::{
     content,
     jsonrpc::ObjectWriter,
     pipeline::{Error, Gateway, Passage, Passed, arguments::Arguments},
+    shares::Exhausted,
     upstream::{Era, RawResult, ResultType},
 };
 
@@ -125,7 +126,8 @@ pub(crate) fn call<'a>(
         let outcome = run.pattern(run.plan.spec(), "", input).await;
         let steps = run.report.finish();
         let most = run.gateway.limits().response_bytes;
-        match outcome.and_then(|value| result_of(&value, most)) {
+        let reserve = |bytes| run.context.buffer(bytes);
+        match outcome.and_then(|value| result_of(&value, most, reserve)) {
             Ok(result) => Ok(Passed { result, steps: Some(steps) }),
             Err(failure) => Err(Error::Composition(Box::new(Failed { failure, steps }))),
         }
@@ -139,9 +141,16 @@ pub(crate) fn refused(tool: &Name, error: Error, steps: Steps) -> Error {
 }
 
 /// A value as a tool's result, no larger than what an upstream may answer.
-fn result_of(value: &Value, most: usize) -> Result<RawResult, Failure> {
+fn result_of(
+    value: &Value,
+    most: usize,
+    reserve: impl Fn(usize) -> Result<(), Exhausted>,
+) -> Result<RawResult, Failure> {
+    let text = value.to_string();
+    // It is written twice: structured, and as text.
+    reserve(2 * text.len()).map_err(|why| Failure::new("", Cause::NoMemory(why)))?;
     let mut out = ObjectWriter::with_capacity(256);
-    content::say(value, &mut out);
+    content::say_json(&text, &mut out);
     let result = RawValue::from_string(out.finish_string())
         .map_err(|_| Failure::new("", Cause::Unwritable))?;
     // It is there twice, as text too.
@@ -163,9 +172,10 @@ mod tests {
     #[test]
     fn a_result_may_be_as_large_as_what_a_server_may_answer() {
         let value = Value::from("x".repeat(101));
-        let written = result_of(&value, usize::MAX).unwrap().result.get().len();
-        assert!(result_of(&value, written / 2).is_ok());
-        assert!(result_of(&value, written / 2 - 1).is_err());
+        let result_of = |most| result_of(&value, most, |_| Ok(()));
+        let written = result_of(usize::MAX).unwrap().result.get().len();
+        assert!(result_of(written / 2).is_ok());
+        assert!(result_of(written / 2 - 1).is_err());
     }
 
     #[tokio::test]

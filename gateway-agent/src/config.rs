@@ -81,6 +81,8 @@ pub struct Config {
     pub tool_limits: Vec<ToolLimits>,
     /// After the signal to stop: how long to report not ready and accept calls all the same.
     pub drain_notice: Duration,
+    /// After the notice: how long calls may take that have begun; `None`: the default.
+    pub drain_timeout: Option<Duration>,
     /// The keys of session and task ids; `None`: the gateway's own, beside the cache.
     pub session_key_file: Option<PathBuf>,
     /// Where operators look; `None`: nowhere.

@@ -39,12 +39,14 @@ pub(crate) fn of_text(text: &str) -> String {
     format!("[{}]", block(text))
 }
 
-/// An estimate of the memory that a JSON text takes as a tree of values: as measured, 32 to 64 bytes
-/// for an item of an array, and a node of 632 bytes for up to 11 members of an object.
+/// Estimates of the memory of a tree of values: as measured, 32 to 64 bytes for an item of an array,
+/// and a node of 632 bytes for up to 11 members of an object.
+const ITEM: usize = 64;
+const MEMBER: usize = 120;
+const NODE: usize = 640;
+
+/// An estimate of the memory that a JSON text takes as a tree of values.
 pub(crate) fn tree_bytes(text: &str) -> usize {
-    const ITEM: usize = 64;
-    const MEMBER: usize = 120;
-    const NODE: usize = 640;
     let (mut bytes, mut in_string, mut is_escaped) = (text.len(), false, false);
     for byte in text.bytes() {
         match byte {
@@ -59,6 +61,19 @@ pub(crate) fn tree_bytes(text: &str) -> usize {
         }
     }
     bytes
+}
+
+/// An estimate of the memory that a tree of values takes.
+pub(crate) fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| ITEM + value_bytes(item)).sum(),
+        Value::Object(members) => {
+            let bytes = |(name, value): (&String, _)| MEMBER + name.len() + value_bytes(value);
+            NODE + members.iter().map(bytes).sum::<usize>()
+        }
+    }
 }
 
 fn block(text: &str) -> String {

@@ -140,6 +140,17 @@ impl Contracts {
             && self.judge(catalog, record, live).is_some_and(|judged| judged.is_broken)
     }
 
+    /// Whether a tool is at the target of a lower version of its server, and that target lists
+    /// something else than is registered, or was not listed yet. Other words alone do not count,
+    /// because registrations may have their own. The configured mode does not count either.
+    pub fn is_undeployed(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> bool {
+        let differs = |judged: Arc<Judgement>| {
+            judged.state == State::Unheard
+                || judged.drift.iter().any(|drift| drift.class > DriftClass::Cosmetic)
+        };
+        live.is_provisional && self.judge(catalog, record, live).is_some_and(differs)
+    }
+
     /// Judges a tool by what its server lists now; `None` where it has none. Compares only what was
     /// not compared before.
     fn judge(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Option<Arc<Judgement>> {

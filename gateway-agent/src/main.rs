@@ -56,7 +56,7 @@ fn check(config: &Config) -> ExitCode {
             let level = if finding.is_warning() { "warning" } else { "note" };
             println!("{level}[{}]: {finding}", finding.code());
         }),
-        Err(reason) => println!("note: targets were not compared with the registry: {reason}"),
+        Err(reason) => println!("warning[not-checked]: the routing was not checked: {reason}"),
     }
     ExitCode::SUCCESS
 }

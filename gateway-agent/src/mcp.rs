@@ -114,6 +114,12 @@ impl Mcp {
             .max_age(PREFLIGHT)
     }
 
+    /// Waits until no request of a session runs.
+    pub(crate) async fn drained(&self) {
+        let replays = Arc::clone(&self.0.load().replays);
+        replays.drained().await;
+    }
+
     /// Cancels the requests that continue without a connection.
     pub(crate) async fn shutdown(&self) {
         let replays = Arc::clone(&self.0.load().replays);

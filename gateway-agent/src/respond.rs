@@ -42,6 +42,7 @@ pub fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
         Rejection::MissingExtension { extension } => {
             required("extensions", &serde_json::json!({ *extension: {} }))
         }
+        Rejection::Buffers(full) => buffers_full(rejection.as_str(), full),
         _ => None,
     };
     let error = ErrorObject { code, message: public(rejection), data: data.as_deref() };
@@ -130,6 +131,17 @@ fn classify_message(invalid: &Invalid) -> (StatusCode, i64) {
 
 fn unsupported_version(requested: &str) -> Option<Box<RawValue>> {
     let data = serde_json::json!({ "supported": SUPPORTED_VERSIONS, "requested": requested });
+    serde_json::value::to_raw_value(&data).ok()
+}
+
+/// Which limit is reached, for programs.
+fn buffers_full(reason: &str, full: &Exhausted) -> Option<Box<RawValue>> {
+    let (shared_by, most) = match full {
+        Exhausted::Own { most, .. } => ("caller", most),
+        Exhausted::All { most, .. } => ("all", most),
+    };
+    let data = serde_json::json!({ "reason": reason, "setting": "limits.bufferedBytes",
+        "sharedBy": shared_by, "limitBytes": most });
     serde_json::value::to_raw_value(&data).ok()
 }
 
@@ -324,6 +336,7 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
              was done. Try again later.",
             crowded.most
         ),
+        upstream::Error::NoTurn(why) => format!("{tool} was not called: {why}."),
         upstream::Error::Stopped { .. } => format!(
             "The server behind {tool} was stopped by an operator of the gateway; nothing was done."
         ),

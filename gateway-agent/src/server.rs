@@ -157,7 +157,7 @@ pub async fn run(
     let limit = mcp.gateway().config().drain_timeout();
     tracing::info!("stopping: calls that have begun may finish within {limit:?}");
     mcp.gateway().close_streams();
-    running.stop(limit).await;
+    running.stop(limit, mcp.drained()).await;
     mcp.shutdown().await;
     compositions.shutdown().await;
     upstreams.shutdown().await;
@@ -285,15 +285,22 @@ impl Running {
         tokio::spawn(async move { source::follow(&config, feed).await })
     }
 
-    /// Stops following and accepting, lets calls finish within the limit, and writes what the disk
-    /// lacks.
-    async fn stop(&mut self, limit: Duration) {
+    /// Stops following and accepting, lets calls finish within the limit, also those that lost their
+    /// connection, and writes what the disk lacks.
+    async fn stop(&mut self, limit: Duration, drained: impl Future<Output = ()>) {
         self.stop.cancel();
-        // A task that broke has said so; the others are to end all the same.
-        if timeout(limit, &mut self.serving).await.is_err() {
+        let finished = async {
+            // A task that broke has said so; the others are to end all the same.
+            let _ = (&mut self.serving).await;
+            // Only now: a request can lose its connection as long as there is one.
+            drained.await;
+        };
+        if timeout(limit, finished).await.is_err() {
             tracing::warn!("some calls did not finish within {limit:?} and are cut off");
             self.cut.cancel();
-            let _ = (&mut self.serving).await;
+            if !self.serving.is_finished() {
+                let _ = (&mut self.serving).await;
+            }
         }
         self.stop_admin.cancel();
         if let Some(admin) = &mut self.admin {

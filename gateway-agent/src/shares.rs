@@ -46,11 +46,18 @@ impl fmt::Display for Scarce {
     }
 }
 
+impl Scarce {
+    /// What an operator can do, as the end of a message.
+    fn remedy(self) -> &'static str {
+        if self == Self::Buffers { "; an operator can raise limits.bufferedBytes" } else { "" }
+    }
+}
+
 /// There is nothing left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
     /// For this caller.
-    #[error("{most} {what} for this caller already, no more are allowed for one")]
+    #[error("{most} {what} for this caller already, no more are allowed for one{}", .what.remedy())]
     Own {
         /// Of what.
         what: Scarce,
@@ -58,7 +65,7 @@ pub enum Exhausted {
         most: usize,
     },
     /// For anybody.
-    #[error("{most} {what} already, no more are allowed")]
+    #[error("{most} {what} already, no more are allowed{}", .what.remedy())]
     All {
         /// Of what.
         what: Scarce,
@@ -139,6 +146,14 @@ impl Drop for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn message_of_full_buffers_names_the_setting() {
+        let what = Scarce::Buffers;
+        for full in [Exhausted::Own { what, most: 1 }, Exhausted::All { what, most: 1 }] {
+            assert!(full.to_string().ends_with("; an operator can raise limits.bufferedBytes"));
+        }
+    }
 
     #[test]
     fn nobody_takes_more_than_a_quarter_and_nothing_is_remembered_of_who_has_none() {

@@ -60,7 +60,7 @@ pub use self::{
     },
     routing::{Route, Routing, TargetId},
     side::{Answered, Meanwhile, Question, Side},
-    stdio::Crowded,
+    stdio::{Crowded, NoTurn},
     subscriptions::Subscribed,
     target::{TargetHealth, TargetState},
 };

@@ -38,7 +38,7 @@ pub use self::{
     shown::Shown,
     tasks::TaskSupport,
 };
-use self::{pages::Pages, shelf::Shelf, slot::Slot};
+use self::{pages::Pages, shelf::Shelf, slot::Slot, way::Registered};
 use crate::{
     contract::Contracts, fast_map::FastMap, freshness::Verdict, identity::usable_versions,
     upstream::Definitions,
@@ -63,6 +63,7 @@ pub struct Snapshot {
     /// What the upstreams say about their tools.
     pub definitions: Arc<Definitions>,
     serial: u64,
+    registered: Registered,
 }
 
 impl Snapshot {
@@ -181,6 +182,7 @@ impl Views {
             catalog: catalog.borrow().clone(),
             definitions: definitions.borrow().clone(),
             serial: 1,
+            registered: Registered::default(),
         };
         let (slots, shelf) = (RwLock::default(), Shelf::new(contracts));
         Self { catalog, definitions, current: ArcSwap::from_pointee(first), slots, shelf }
@@ -217,6 +219,7 @@ impl Views {
             catalog: self.catalog.borrow().clone(),
             definitions: self.definitions.borrow().clone(),
             serial: current.serial + 1,
+            registered: Registered::default(),
         });
         slots.retain(|audience, _| match audience {
             Audience::Agent(agent) => next.catalog.find(agent).is_some(),
@@ -295,16 +298,18 @@ impl Views {
     }
 
     /// The newest version that this gateway has targets for. A version at the target of a lower one
-    /// gives way while it is quarantined there: it is not what was deployed.
+    /// gives way to lower versions unless that target lists it as it is registered: a registration
+    /// alone must not change what callers of the deployed version see.
     fn newest(&self, snapshot: &Snapshot, name: &Name) -> Option<Arc<Offer>> {
-        let gives_way = |offer: &Offer| {
-            offer.missing_target().is_some()
-                || offer.is_quarantined() && offer.route().is_some_and(|route| route.is_fallback)
-        };
-        usable_versions(&snapshot.catalog, Kind::Tool, name)
-            .into_iter()
-            .filter_map(|record| self.shelf.offer(snapshot, record.document.key()))
-            .find(|offer| !gives_way(offer))
+        let mut undeployed = None;
+        for record in usable_versions(&snapshot.catalog, Kind::Tool, name) {
+            let offer = self.shelf.offer(snapshot, record.document.key());
+            match offer.filter(|offer| offer.missing_target().is_none()) {
+                Some(offer) if !offer.is_undeployed() => return Some(offer),
+                offer => undeployed = undeployed.or(offer),
+            }
+        }
+        undeployed
     }
 
     /// A tool version as it is registered, also where it is retired: for what has to be undone.

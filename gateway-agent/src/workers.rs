@@ -28,7 +28,7 @@ impl Default for Workers {
 }
 
 impl Workers {
-    fn with(places: usize) -> Self {
+    pub(crate) fn with(places: usize) -> Self {
         let (places, own) = (places.max(1), (places / 2).max(1));
         Self { places: Arc::new(Semaphore::new(places)), own, callers: Mutex::default() }
     }

@@ -196,6 +196,42 @@ fn misspelled_path_is_reported_with_a_suggestion() {
     assert_caret_below_title(&checked);
 }
 
+/// A schema with an identity or a recursive part is checked like any other.
+#[test]
+fn mismatch_is_refused_despite_identity_and_recursion() {
+    let n = |of: &str, id: &str| {
+        json!({ "$id": format!("https://example.com/{id}"), "type": "object", "required": ["n"],
+            "properties": { "n": { "type": of }, "tree": { "$ref": "#/$defs/tree" } },
+            "$defs": { "tree": { "type": "object", "properties": {
+                "children": { "type": "array", "items": { "$ref": "#/$defs/tree" } } } } } })
+    };
+    let source = |name: &str| json!({ "server": "s", "serverVersion": "1.0.0", "tool": name });
+    let depends =
+        ["give", "take"].map(|name| json!({ "type": "tool", "name": name, "version": "1.0.0" }));
+    let steps = json!([{ "id": "a", "operation": { "tool": "give" } },
+        { "id": "b", "operation": { "tool": "take" } }]);
+    let provides = ["give", "take"].map(|name| json!({ "tool": name, "version": "1.0.0" }));
+    let registry = json!({
+        "schemaVersion": "2.0",
+        "servers": [{ "name": "s", "version": "1.0.0", "provides": provides }],
+        "tools": [
+            { "name": "give", "version": "1.0.0", "source": source("give"),
+              "outputSchema": n("string", "give") },
+            { "name": "take", "version": "1.0.0", "source": source("take"),
+              "inputSchema": n("integer", "take") },
+            { "name": "both", "version": "1.0.0", "depends": depends,
+              "spec": { "pipeline": { "steps": steps } } },
+        ],
+    });
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("registry.json");
+    std::fs::write(&file, registry.to_string()).expect("written");
+    let checked = ctl(NOWHERE, &["validate", "-f", file.to_str().expect("UTF-8")]);
+    let told = "error[composition-mismatch]: input of step \"b\": \"n\" must be a number, but $.n in the \
+                result of \"a\" is a string";
+    assert!(checked.code == 1 && checked.stderr.contains(told), "{checked:?}");
+}
+
 #[test]
 fn json_nested_too_deep_is_reported_as_such() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -63,7 +63,15 @@ async fn serve(stream: TcpStream, script: Script, log: Arc<Mutex<String>>) -> Op
     let body = String::from_utf8_lossy(&body).into_owned();
     log.lock().expect("not poisoned").extend([head.as_str(), &body, "\n"]);
     // A script may take its time, which must not be everybody's.
-    let answer = tokio::task::spawn_blocking(move || script(&head, &body)).await.ok()?;
+    let asked = async |head: String| {
+        let (script, body) = (Arc::clone(&script), body.clone());
+        tokio::task::spawn_blocking(move || script(&head, &body)).await.ok()
+    };
+    let mut answer = asked(head).await?;
+    while let Some(begun) = answer.as_deref().and_then(|answer| answer.strip_suffix(MORE)) {
+        writing.write_all(begun.as_bytes()).await.ok()?;
+        answer = asked(MORE.to_owned()).await?;
+    }
     let answer = answer.as_deref().map(|answer| (answer, answer.strip_suffix(STAY)));
     match answer {
         Some((RESET, _)) => {
@@ -83,6 +91,8 @@ async fn serve(stream: TcpStream, script: Script, log: Arc<Mutex<String>>) -> Op
 pub(crate) const RESET: &str = "(reset)";
 /// At the end of an answer: nothing more comes, and the connection stays open.
 pub(crate) const STAY: &str = "(stay)";
+/// At the end of an answer: the script is called again for the rest, with this as the head.
+pub(crate) const MORE: &str = "(more)";
 /// In what was seen: the other side closed a connection on which it got no whole answer.
 pub(crate) const HUNG_UP: &str = "(hung up)\n";
 
@@ -106,7 +116,8 @@ pub(crate) fn json_answer(value: &Value) -> String {
     )
 }
 
-fn status(line: &str) -> String {
+/// A response without a body.
+pub(crate) fn status(line: &str) -> String {
     format!("HTTP/1.1 {line}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
 }
 

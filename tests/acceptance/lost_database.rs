@@ -64,6 +64,26 @@ async fn readiness_reports_a_deleted_file_without_a_write() {
     assert!(!Path::new(file(&registry)).exists(), "nothing takes its place");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_are_rejected_after_the_journal_is_deleted() {
+    let mut registry = Registry::start();
+    assert!(write(&registry, "first").0);
+    let journal = format!("{}-wal", file(&registry));
+    fs::remove_file(&journal).expect("removed");
+    let (is_written, error) = write(&registry, "second");
+    assert!(!is_written && error.contains("DATABASE_FILE_MISSING"), "{error}");
+    let ready = readiness(&registry).await;
+    assert_eq!((&ready["status"], &ready["database"]), (&json!("degraded"), &json!("read-only")));
+    let problem = ready["problem"].as_str().expect("a text");
+    assert!(problem.contains(&format!("{journal} was deleted or moved")), "{problem}");
+    assert_eq!(registry.revision().await, 1, "reads go on");
+    // The server still has the journal open, and completes the database file when it stops.
+    assert!(registry.process.stop().success());
+    registry.restart();
+    assert_eq!(registry.revision().await, 1);
+    assert!(write(&registry, "second").0);
+}
+
 #[test]
 fn lost_database_beside_its_key_stops_every_start() {
     let dir = tempfile::tempdir().expect("a directory");

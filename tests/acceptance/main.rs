@@ -29,6 +29,7 @@ mod hammer;
 mod high_availability;
 mod history;
 mod hostile;
+mod http_sse;
 mod identity;
 mod import_a2a;
 mod import_mcp;

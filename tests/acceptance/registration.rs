@@ -1,7 +1,7 @@
 //! Registering: what is accepted, what is refused, and what is said about it.
 
 use acceptance::{Registry, root};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn field_example() -> String {
     root().join("registry-core/tests/data/field-example.json").display().to_string()
@@ -118,4 +118,32 @@ async fn what_is_not_there_is_a_clear_negative() {
     let unreachable = acceptance::ctl("http://127.0.0.1:1", &["list"]);
     assert_eq!(unreachable.code, 3, "{unreachable:?}");
     assert!(unreachable.stderr.contains("127.0.0.1:1"), "{}", unreachable.stderr);
+}
+
+#[tokio::test]
+async fn recursion_beside_unevaluated_properties_is_registered() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    let back = json!({ "$ref": "#" });
+    let named = json!({ "properties": { "name": { "type": "string" } }, "required": ["name"] });
+    let children = json!({ "properties": { "children": { "type": "array", "items": back } } });
+    let schemas = [
+        json!({ "$defs": { "named": named }, "$ref": "#/$defs/named", "type": "object",
+            "properties": children["properties"], "unevaluatedProperties": false }),
+        json!({ "$defs": { "base": children }, "$ref": "#/$defs/base", "type": "object",
+            "properties": { "parent": back }, "unevaluatedProperties": false }),
+        json!({ "anyOf": [{ "prefixItems": [{ "type": "string" }, back] }, { "type": "null" }],
+            "unevaluatedItems": false }),
+    ];
+    let entry = |(i, schema)| {
+        json!({ "name": format!("tree{i}"), "version": "1.0.0", "description": "A tree",
+            "schema": schema })
+    };
+    let schemas: Vec<_> = schemas.into_iter().enumerate().map(entry).collect();
+    let file = dir.path().join("registry.json");
+    let text = json!({ "schemaVersion": "2.0", "schemas": schemas }).to_string();
+    std::fs::write(&file, text).expect("written");
+    let applied = registry.ctl(&["apply", "-f", file.to_str().expect("UTF-8"), "--yes"]);
+    assert!(applied.success(), "{applied:?}");
+    assert_eq!(registry.revision().await, 1);
 }

@@ -14,14 +14,15 @@ use acceptance::{Backend, FaultProxy, Gateway, GatewayOptions, eventually, mcp::
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
+pub(crate) use crate::hostile::page;
 use crate::{
     conformance::official,
-    hostile::{MODERN, Scene, page, result_of},
+    hostile::{MODERN, Scene, result_of},
     liar::{HUNG_UP, json_answer},
 };
 
 /// A client of one session, by whichever address.
-struct Client {
+pub(crate) struct Client {
     http: reqwest::Client,
     session: String,
 }
@@ -35,8 +36,12 @@ fn fetch() -> Value {
 }
 
 impl Client {
-    async fn open(url: &str) -> Self {
-        let client = Self { http: reqwest::Client::new(), session: String::new() };
+    pub(crate) async fn open(url: &str) -> Self {
+        Self::open_with(reqwest::Client::new(), url).await
+    }
+
+    async fn open_with(http: reqwest::Client, url: &str) -> Self {
+        let client = Self { http, session: String::new() };
         let about = json!({ "name": "test", "version": "1" });
         let params = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": about });
         let opened = client.post(url, &request("initialize", &params)).await;
@@ -145,20 +150,20 @@ async fn replicas_share_sessions_by_key_file() {
     assert_eq!(later.ask(&one.mcp_url(), &list).await.0, 200);
 }
 
-/// A far side whose calls wait until the test lets one go.
-async fn waiting() -> (Scene, Sender<()>) {
+/// A far side whose calls wait until the test lets one go, and then give this result.
+pub(crate) async fn waiting(result: Value) -> (Scene, Sender<()>) {
     let (release, released) = channel();
     let released = Mutex::new(released);
     let call = Arc::new(move |_: &str, message: &Value| {
         // `Err`: the test is over.
         let _ = released.lock().expect("not poisoned").recv();
-        Some(json_answer(&result_of(message, &page())))
+        Some(json_answer(&result_of(message, &result)))
     });
     (Scene::start(MODERN, "", call).await, release)
 }
 
 /// Calls, and drops the connection once the first event came; gives its id.
-async fn drop_in_the_middle(client: &Client, url: &str) -> String {
+pub(crate) async fn drop_in_the_middle(client: &Client, url: &str) -> String {
     let mut answer = client.post(url, &fetch()).await;
     assert_eq!(answer.headers()["content-type"], "text/event-stream");
     let mut text = String::new();
@@ -175,13 +180,21 @@ async fn drop_in_the_middle(client: &Client, url: &str) -> String {
     }
 }
 
+/// The number of calls that the gateway finished.
+async fn finished(scene: &Scene, count: usize) {
+    eventually("the call finishes", || async {
+        scene.gateway.process.stderr().matches("outcome=\"ok\"").count() == count
+    })
+    .await;
+}
+
 fn calls(scene: &Scene) -> usize {
     scene.liar.seen().matches("\"method\":\"tools/call\"").count()
 }
 
 #[tokio::test]
 async fn dropped_call_is_resumed_and_answered_once() {
-    let (scene, release) = waiting().await;
+    let (scene, release) = waiting(page()).await;
     let url = scene.gateway.mcp_url();
     let client = Client::open(&url).await;
     for finishes_first in [true, false] {
@@ -212,14 +225,70 @@ async fn dropped_call_is_resumed_and_answered_once() {
         assert_eq!(calls(&scene), before + 1, "the far side is called once");
     }
     assert!(!scene.liar.seen().contains(HUNG_UP), "no call was cancelled");
+    let event = drop_in_the_middle(&client, &url).await;
+    let (stream, _) = event.rsplit_once('-').expect("an event's number");
+    let (status, told) = client.resume(&url, &format!("{stream}-7")).await;
+    assert!(status == 400 && told.contains("an event that it has had"), "{told}");
     let other = Client::open(&url).await;
     let (status, told) = other.resume(&url, "unknown-1").await;
     assert!(status == 400 && told.contains("Last-Event-ID"), "{told}");
 }
 
+/// A page of 4.5 MB. Three of them fit into the quota of one caller.
+fn large() -> Value {
+    let mut page = page();
+    page["content"][0]["text"] = "x".repeat(4_500_000).into();
+    page
+}
+
+#[tokio::test]
+async fn delivered_answers_give_way_to_others() {
+    let (scene, release) = waiting(large()).await;
+    let url = scene.gateway.mcp_url();
+    let (one, other) = (Client::open(&url).await, Client::open(&url).await);
+    for _ in 0..4 {
+        let answer = one.post(&url, &fetch()).await;
+        release.send(()).expect("the call waits");
+        let text = answer.text().await.expect("text");
+        assert!(text.starts_with("id: ") && text.contains("\"result\""), "an event stream");
+    }
+    let event = drop_in_the_middle(&other, &url).await;
+    release.send(()).expect("the call waits");
+    finished(&scene, 5).await;
+    let (status, rest) = other.resume(&url, &event).await;
+    let told: String = rest.chars().take(500).collect();
+    assert!(status == 200 && rest.contains("\"result\""), "{told}");
+}
+
+#[tokio::test]
+async fn kept_answers_count_against_one_address() {
+    let (scene, release) = waiting(large()).await;
+    let url = scene.gateway.mcp_url();
+    let one = Client::open(&url).await;
+    let mut events = Vec::new();
+    for count in 1..=4 {
+        events.push(drop_in_the_middle(&one, &url).await);
+        release.send(()).expect("the call waits");
+        finished(&scene, count).await;
+    }
+    let elsewhere =
+        reqwest::Client::builder().local_address(std::net::IpAddr::from([127, 0, 0, 2]));
+    let other = Client::open_with(elsewhere.build().expect("a client"), &url).await;
+    let event = drop_in_the_middle(&other, &url).await;
+    release.send(()).expect("the call waits");
+    finished(&scene, 5).await;
+    let (_, rest) = other.resume(&url, &event).await;
+    assert!(rest.contains("\"result\""), "{}", rest.chars().take(500).collect::<String>());
+    let (_, last) = one.resume(&url, &events[3]).await;
+    assert!(last.contains("at most 16 MiB of events are kept for one caller"), "{}", last.len());
+    assert!(last.contains("call again if it is safe to repeat"), "{last}");
+    let (_, first) = one.resume(&url, &events[0]).await;
+    assert!(first.contains("\"result\""), "{}", first.chars().take(500).collect::<String>());
+}
+
 #[tokio::test]
 async fn dropped_call_can_be_cancelled() {
-    let (scene, _release) = waiting().await;
+    let (scene, _release) = waiting(page()).await;
     let url = scene.gateway.mcp_url();
     let client = Client::open(&url).await;
     let event = drop_in_the_middle(&client, &url).await;
@@ -237,7 +306,7 @@ async fn dropped_call_can_be_cancelled() {
 /// The official client reconnects by itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn typescript_sdk_resumes_a_dropped_call() {
-    let (scene, release) = waiting().await;
+    let (scene, release) = waiting(page()).await;
     let proxy = FaultProxy::start(&scene.gateway.address).await;
     let script = root().join("tests/acceptance/conformance/resume.mjs");
     let mut command = tokio::process::Command::from(official().node(&script));

@@ -77,6 +77,7 @@ impl Ended {
                 upstream::Error::Exhausted(_)
                 | upstream::Error::Spared(_)
                 | upstream::Error::Crowded(_)
+                | upstream::Error::NoTurn(_)
                 | upstream::Error::Overloaded(_)
                 | upstream::Error::Stopped { .. },
             ) => Self::UpstreamBusy,

@@ -81,6 +81,7 @@ impl Failure {
             &*self.cause,
             Cause::Call { error: Error::InvalidOutput { .. } | Error::Projection(_), .. }
                 | Cause::Unreadable { .. }
+                | Cause::NoMemory(_)
         )
     }
 
@@ -97,6 +98,7 @@ impl Failure {
             Cause::TooManyItems { .. }
             | Cause::TooManyCalls { .. }
             | Cause::TooLarge { .. }
+            | Cause::NoMemory(_)
             | Cause::LongId { .. }
             | Cause::TooDeep
             | Cause::Unwritable => "limit",
@@ -166,6 +168,7 @@ fn itself(cause: &Cause) -> Beside {
         Cause::Call { error, .. } => may_have_run(error),
         Cause::Timeout { .. }
         | Cause::TooLarge { .. }
+        | Cause::NoMemory(_)
         | Cause::Unreadable { .. }
         | Cause::TooDeep
         | Cause::Cancelled

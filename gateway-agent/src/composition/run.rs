@@ -27,10 +27,12 @@ use super::{
 };
 use crate::{
     audit::{CallRecord, Lineage},
+    buffers::Buffered,
+    content,
     identity::HeaderClaim,
     jsonrpc::ObjectWriter,
     pipeline::{Gateway, Passage},
-    shares::Principal,
+    shares::{Exhausted, Principal},
     upstream::{Context, Side},
 };
 
@@ -56,6 +58,8 @@ pub(super) struct Run {
     pub(super) report: Arc<Report>,
     pub(super) within: Within,
     finished: Arc<AtomicU32>,
+    /// Memory for the values of the innermost pattern.
+    values: Option<Arc<Buffered>>,
 }
 
 /// What a step is inside of.
@@ -122,6 +126,7 @@ impl Run {
         caller: Option<Side>,
         lineage: Lineage,
     ) -> Self {
+        let values = context.buffered.as_ref().map(|buffered| buffered.part());
         Self {
             gateway: Arc::clone(gateway),
             key: key.clone(),
@@ -134,7 +139,19 @@ impl Run {
             report: Arc::default(),
             within: Within::default(),
             finished: Arc::default(),
+            values,
         }
+    }
+
+    /// The same with an empty reservation for values.
+    fn with_own_values(&self) -> Arc<Self> {
+        let values = self.values.as_ref().map(|values| values.part());
+        Arc::new(Self { values, ..self.clone() })
+    }
+
+    /// Reserves memory for a value until the innermost pattern ends.
+    pub(super) fn reserve(&self, bytes: usize) -> Result<(), Exhausted> {
+        self.values.as_ref().map_or(Ok(()), |values| values.grow(bytes))
     }
 
     /// The same inside of this saga.
@@ -196,8 +213,24 @@ impl Run {
         }
     }
 
-    /// Runs a pattern with an input.
+    /// Runs a pattern with an input. Of the memory for its values, that of its result stays reserved.
     pub(super) fn pattern<'a>(
+        self: &'a Arc<Self>,
+        spec: &'a Spec,
+        at: &'a str,
+        input: &'a Value,
+    ) -> Running<'a> {
+        Box::pin(async move {
+            let run = self.with_own_values();
+            let value = run.run_pattern(spec, at, input).await?;
+            drop(run);
+            let reserved = self.reserve(content::value_bytes(&value));
+            reserved.map_err(|why| Failure::new(at, Cause::NoMemory(why)))?;
+            Ok(value)
+        })
+    }
+
+    fn run_pattern<'a>(
         self: &'a Arc<Self>,
         spec: &'a Spec,
         at: &'a str,

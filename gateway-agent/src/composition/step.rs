@@ -14,7 +14,8 @@ use crate::{
     jsonrpc::{self, Limits, Object},
     permit::admit_step,
     pipeline::{Error, Passage, Passed, input, pass},
-    upstream::{RawResult, ResultType, Side},
+    shares::Exhausted,
+    upstream::{Context, RawResult, ResultType, Side},
     view::Offer,
 };
 
@@ -57,7 +58,9 @@ impl Run {
             .map_err(|_| Failure::new(at, Cause::Unwritable))?;
         let span = self.gateway.tracer().begin(&self.context.trace);
         let mut record = self.lineage.begin(&target.to_string(), arguments.get().len(), span);
-        let outcome = self.attempt(offer, &arguments, &mut record).await;
+        // The result is read and dropped before the step ends, and so is its reservation.
+        let context = self.context.of_step();
+        let outcome = self.attempt(offer, (&arguments, &context), &mut record).await;
         let inner = match &outcome {
             Ok(Passed { result, steps }) => {
                 record.answered(result.result.get().len());
@@ -74,21 +77,30 @@ impl Run {
         }
         let Passed { result, .. } = outcome.map_err(failed)?;
         self.take_bytes(at, result.result.get().len())?;
-        let said = value_of(&result);
+        let said = value_of(&result, |bytes| self.reserve(bytes));
         if result.is_error {
+            let text = if let Err(Unusable::NoMemory(_)) = said {
+                None
+            } else {
+                content::first_text(&Object::parse(&result.result).unwrap_or_default())
+            };
             let said = said.unwrap_or_default();
-            let members = Object::parse(&result.result).unwrap_or_default();
-            let text = content::first_text(&members);
             return Err(Failure::new(at, Cause::Tool { tool: target.clone(), text, said }));
         }
-        said.map_err(|_| Failure::new(at, Cause::Unreadable { tool: target.clone() }))
+        said.map_err(|unusable| {
+            let cause = match unusable {
+                Unusable::NoMemory(why) => Cause::NoMemory(why),
+                Unusable::Unreadable => Cause::Unreadable { tool: target.clone() },
+            };
+            Failure::new(at, cause)
+        })
     }
 
     /// Goes through the pipeline, again for as long as the tool needs something of the caller.
     async fn attempt(
         self: &Arc<Self>,
         offer: &Arc<Offer>,
-        arguments: &RawValue,
+        (arguments, context): (&RawValue, &Context),
         record: &mut CallRecord,
     ) -> Result<Passed, Error> {
         let mut params = Vec::new();
@@ -101,7 +113,7 @@ impl Run {
                 arguments: Some(arguments),
                 params: &params,
                 mirror: None,
-                context: &self.context,
+                context,
                 side: side.as_ref(),
                 principal: &self.principal,
                 within: Some(&self.within),
@@ -117,16 +129,35 @@ impl Run {
     }
 }
 
+/// Why a result cannot be read.
+enum Unusable {
+    NoMemory(Exhausted),
+    Unreadable,
+}
+
+impl From<Exhausted> for Unusable {
+    fn from(why: Exhausted) -> Self {
+        Self::NoMemory(why)
+    }
+}
+
 /// What a result says: its structured content, or else its first text as JSON, or else that text, also
 /// where it nests deeper than a message may. Structured content may have numbers that no number can hold.
-fn value_of(result: &RawResult) -> serde_json::Result<Value> {
+///
+/// A tree of values takes many times the memory of its text, so the memory is reserved before.
+fn value_of(
+    result: &RawResult,
+    reserve: impl Fn(usize) -> Result<(), Exhausted>,
+) -> Result<Value, Unusable> {
+    reserve(content::tree_bytes(result.result.get()))?;
     // It was read before, for what steers.
     let members = Object::parse(&result.result).unwrap_or_default();
     if let Some(structured) = content::structured(&members) {
-        return serde_json::from_str(structured.get());
+        return serde_json::from_str(structured.get()).map_err(|_| Unusable::Unreadable);
     }
     Ok(match content::first_text(&members) {
         Some(text) if jsonrpc::nests_within(text.as_bytes(), Limits::DEPTH) => {
+            reserve(content::tree_bytes(&text))?;
             serde_json::from_str(&text).unwrap_or(Value::String(text))
         }
         Some(text) => Value::String(text),
@@ -143,7 +174,7 @@ mod tests {
         let result = RawValue::from_string(result.to_owned()).unwrap();
         let (result_type, era) = (ResultType::Absent, Era::Modern);
         let raw = RawResult { result, is_error: false, result_type, has_meta: false, era };
-        value_of(&raw).ok()
+        value_of(&raw, |_| Ok(())).ok()
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub struct ProofsConfig {
 pub struct JwtConfig {
     /// Which tokens are believed.
     pub settings: Settings,
-    /// The claims (or JSON pointers to them) that may name the agent; the first one present counts.
+    /// The claims (or JSON pointers to them) that may name the agent; the first with a value counts.
     pub agent_claims: Vec<String>,
     /// The claim that names its version.
     pub version_claim: Option<String>,

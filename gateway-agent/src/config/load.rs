@@ -69,7 +69,10 @@ impl Config {
         let invalid = |problems| InvalidConfig { file: file.to_owned(), problems };
         let root = yaml::parse(text).map_err(|e| {
             let line = e.location().map(|location| location.line());
-            let message = format!("not valid YAML: {}", e.without_snippet());
+            let index = line.and_then(|line| usize::try_from(line.saturating_sub(1)).ok());
+            let written = index.and_then(|index| text.lines().nth(index));
+            let hint = written.and_then(yaml::hint).unwrap_or_default();
+            let message = format!("not valid YAML: {}{hint}", e.without_snippet());
             invalid(vec![Problem { line, field: String::new(), message }])
         })?;
         let problems = Problems::default();
@@ -110,6 +113,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let (limits, tool_limits) = limits(&root);
     let (admin, tracing) = (seeing::admin(&root), seeing::tracing(&root));
     let drain_notice = root.find("drainNotice").and_then(|field| field.parse(parse_duration));
+    let drain_timeout = drain_timeout(&root, tool_limits::longest_call(&limits, &tool_limits));
     let session_key_file = session_key_file(&root);
     let allowed_origins = root.parsed("allowedOrigins", reach::origin);
     let allowed_hosts = root.parsed("allowedHosts", reach::host);
@@ -129,10 +133,24 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         limits,
         tool_limits,
         drain_notice: drain_notice.unwrap_or(DEFAULT_DRAIN_NOTICE),
+        drain_timeout,
         session_key_file,
         admin,
         tracing,
     })
+}
+
+/// No shorter than the longest call of a server, which would be cut off otherwise.
+fn drain_timeout(root: &Section<'_>, longest_call: Duration) -> Option<Duration> {
+    let field = root.find("drainTimeout")?;
+    let timeout = field.parse(parse_duration)?;
+    if timeout < longest_call {
+        field.problem(format!(
+            "{timeout:?} is shorter than the longest call, {longest_call:?} (the longest callTimeoutMs and \
+             connectTimeoutMs): set it to at least {longest_call:?}, or lower those limits"
+        ));
+    }
+    Some(timeout)
 }
 
 /// The file is read once here, so that a mistake in it is a problem of the configuration.

@@ -198,10 +198,26 @@ limits: { sessions: 0 }
 }
 
 #[test]
+fn hint_needs_an_unquoted_star() {
+    for (line, has_hint) in [
+        ("version: *", true),
+        ("- { server: a, version: * }", true),
+        ("scope: [*]", true),
+        ("version: \"*\"", false),
+        ("scope: [agent/a@*, '*']", false),
+        ("version: [ # *", false),
+    ] {
+        assert_eq!(yaml::hint(line).is_some(), has_hint, "{line}");
+    }
+}
+
+#[test]
 fn each_of_these_is_refused() {
     for (text, expected) in [
         ("", "registry.source: missing; write grpc(s)://"),
         ("registry: [", "not valid YAML"),
+        ("targets:\n  - { server: a, version: *, http: 'http://h' }", "write `\"*\"`"),
+        ("targets:\n  - server: a\n    version: *\n    http: 'http://h'", "write `\"*\"`"),
         ("registry: {source: 'grpc://h:1'}\nregistry: {}", "duplicate"),
         ("- 1", "expected a mapping, found a list"),
         ("registry: { source: grpcs://h }", "must be grpc(s)://host:port"),
@@ -422,4 +438,16 @@ fn a_collector_has_an_endpoint_and_a_ratio() {
         let problems = with(bad).unwrap_err();
         assert!(problems.len() == 1 && problems[0].contains(problem), "{bad}: {problems:?}");
     }
+}
+
+#[test]
+fn drain_is_no_shorter_than_the_longest_call() {
+    let with = |more: &str| parse(&format!("{DEFAULTS}\n{more}\n"));
+    let timeout = |more: &str| with(more).unwrap().drain_timeout();
+    let long = "limits: { tools: [{ tool: fetch, callTimeoutMs: 900000 }] }";
+    assert_eq!(timeout(""), Duration::from_mins(10));
+    assert_eq!(timeout(long), Duration::from_secs(905));
+    assert_eq!(timeout("drainTimeout: 35s"), Duration::from_secs(35));
+    let problems = with("drainTimeout: 34s").unwrap_err();
+    assert!(problems.len() == 1 && problems[0].contains("at least 35s"), "{problems:?}");
 }

@@ -7,10 +7,14 @@ use std::time::Duration;
 use registry_core::Key;
 
 use super::{
-    Config, ToolSelector,
+    Config, LimitsConfig, ToolSelector,
     read::{Field, Section},
     tools,
 };
+
+/// How long calls may take after the signal to stop, unless one of a server may take longer: as long
+/// as calls of a target that a new configuration lacks.
+const DRAIN_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// One entry of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,13 +34,19 @@ impl Config {
         Duration::from_millis(own.unwrap_or(self.limits.call_timeout_ms))
     }
 
-    /// How long calls that have begun may take after the signal to stop: as long as any of them may
-    /// take, with the connection to its upstream.
+    /// How long calls may take after the signal to stop. A composition may make any number of calls
+    /// one after the other, so the default is longer than the longest call of a server.
     pub fn drain_timeout(&self) -> Duration {
-        let calls = self.tool_limits.iter().map(|entry| entry.call_timeout_ms);
-        let longest = calls.chain([self.limits.call_timeout_ms]).max().unwrap_or_default();
-        Duration::from_millis(longest.saturating_add(self.limits.connect_timeout_ms))
+        let longest = || longest_call(&self.limits, &self.tool_limits).max(DRAIN_TIMEOUT);
+        self.drain_timeout.unwrap_or_else(longest)
     }
+}
+
+/// The longest call of a server, with the connection to it.
+pub(super) fn longest_call(limits: &LimitsConfig, tools: &[ToolLimits]) -> Duration {
+    let calls = tools.iter().map(|entry| entry.call_timeout_ms);
+    let longest = calls.chain([limits.call_timeout_ms]).max().unwrap_or_default();
+    Duration::from_millis(longest.saturating_add(limits.connect_timeout_ms))
 }
 
 /// Reads the list; an entry that is wrong is left out and reported.

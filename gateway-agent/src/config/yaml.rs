@@ -55,6 +55,23 @@ pub(super) fn parse(text: &str) -> Result<Node, serde_saphyr::Error> {
     })
 }
 
+/// The remedy for a line that is not valid YAML because of an unquoted `*`.
+pub(super) fn hint(line: &str) -> Option<&'static str> {
+    let (mut quote, mut before) = (None, ' ');
+    for character in line.chars() {
+        let is_start = before.is_whitespace() || matches!(before, '[' | '{' | ',' | ':');
+        match (quote, character) {
+            (Some(open), _) if open == character => quote = None,
+            (None, '"' | '\'') if is_start => quote = Some(character),
+            (None, '#') if before.is_whitespace() => return None,
+            (None, '*') if is_start => return Some("; an unquoted `*` is an alias, write `\"*\"`"),
+            _ => {}
+        }
+        before = character;
+    }
+    None
+}
+
 impl From<Spanned<Value>> for Node {
     fn from(Spanned { value, referenced, defined: _ }: Spanned<Value>) -> Self {
         Self { line: referenced.line(), value }

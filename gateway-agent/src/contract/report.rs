@@ -63,7 +63,8 @@ impl Report {
         let mut states: BTreeMap<_, _> =
             State::ALL.map(|state| (state.as_str(), 0_usize)).into_iter().collect();
         let (mut quarantined, mut tools) = (0, Vec::new());
-        for (tool, judgement) in judged {
+        let is_looked_at = |(tool, _): &(&Key, &Judgement)| rules.of(tool).contract != Mode::Ignore;
+        for (tool, judgement) in judged.filter(is_looked_at) {
             *states.entry(judgement.state.as_str()).or_default() += 1;
             let is_quarantined = judgement.is_broken && rules.of(tool).contract == Mode::Error;
             quarantined += usize::from(is_quarantined);

@@ -138,8 +138,9 @@ impl Doorkeeper {
         !self.proofs.scopes.is_empty()
     }
 
-    /// Rejects a request that lacks a scope of its method or of one of `tools`. `tools` must have
-    /// only what the caller may call: the challenge names the scopes. `asked` is for the audit.
+    /// Rejects a request that lacks a scope of its method or of one of `tools`. `tools` has a tool
+    /// that the caller may call and all tools inside it, which the caller may not see: the challenge
+    /// names their scopes too, because the call needs them. `asked` is for the audit.
     pub(crate) fn check_scopes(
         &self,
         parts: &Parts,

@@ -73,8 +73,9 @@ pub(super) fn of_key(config: &ProofsConfig, key: &str) -> Option<Proof> {
 pub(super) fn of_claims(config: &ProofsConfig, jwt: &JwtConfig, claims: &Value) -> Proof {
     let text = |name: &str| find(claims, name).and_then(Value::as_str);
     let version = jwt.version_claim.as_deref().and_then(text).map(Into::into);
-    // The first claim that is present decides, so that a malformed one is not replaced by a later one.
-    let agent = jwt.agent_claims.iter().find_map(|name| find(claims, name));
+    // The first claim with a value decides, so that a malformed one is not replaced by a later one.
+    let agent =
+        jwt.agent_claims.iter().find_map(|name| find(claims, name).filter(|c| !c.is_null()));
     let named = agent.and_then(Value::as_str).map(|name| Named { name: name.into(), version });
     let subject = text("sub").unwrap_or_default();
     let principal = format!("{} {subject}", jwt.settings.issuer);
@@ -101,7 +102,36 @@ fn scopes(claims: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use registry_jwt::{Settings, Source};
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn null_agent_claim_is_skipped() {
+        let jwt = JwtConfig {
+            settings: Settings {
+                issuer: "https://id.example".to_owned(),
+                audience: "gateway".to_owned(),
+                source: Source::File("jwks.json".into()),
+                algorithms: Vec::new(),
+                skew: Duration::ZERO,
+            },
+            agent_claims: ["agent", "agent_name"].map(str::to_owned).to_vec(),
+            version_claim: None,
+            required_scopes: Vec::new(),
+        };
+        let named = |claims: Value| {
+            let proof = of_claims(&ProofsConfig::default(), &jwt, &claims);
+            proof.named.map(|named| named.name.to_string())
+        };
+        let planner = Some("planner".to_owned());
+        assert_eq!(named(json!({ "agent": null, "agent_name": "planner" })), planner);
+        assert_eq!(named(json!({ "agent": 7, "agent_name": "planner" })), None);
+        assert_eq!(named(json!({ "agent": null, "agent_name": null })), None);
+    }
 
     #[test]
     fn a_key_is_found_wherever_it_stands_and_no_other() {

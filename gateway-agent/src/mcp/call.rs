@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use http::request::Parts;
 use serde_json::value::RawValue;
 
 use super::{
@@ -16,6 +17,7 @@ use super::{
 };
 use crate::{
     audit::CallRecord,
+    identity::challenge::Refusal,
     pipeline::{self, Call, Moment, Task},
     respond::{self, http::Answer},
     upstream::{Era, Method, Side},
@@ -31,11 +33,9 @@ pub(super) async fn serve(
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
     let moment = Moment::now(&endpoint.gateway, &who.claim, who.client.clone());
-    if endpoint.doorkeeper.asks_for_scopes() {
-        let tools = moment.tools_of(&endpoint.gateway, &tool);
-        let asked = (incoming.method, Some(&*tool));
-        endpoint.doorkeeper.check_scopes(incoming.parts, asked, &tools)?;
-    }
+    check_scopes(endpoint, incoming.parts, (&moment, &*tool))?;
+    // Later rounds of input check the scopes again.
+    let parts = endpoint.doorkeeper.asks_for_scopes().then(|| incoming.parts.clone());
     let context = manner::context(incoming, &who);
     let manner = manner::of(incoming, &who, &context, (Method::CallTool, &tool));
     if let Some(handle) = inputs::handle(incoming) {
@@ -56,10 +56,23 @@ pub(super) async fn serve(
     let span = endpoint.gateway.tracer().begin(&call.context.trace);
     let record = CallRecord::begin("tools/call", who.era, &tool, incoming.bytes, span)
         .of_request(incoming.headers());
-    let request = run(endpoint.clone(), (call, moment), record, who);
+    let request = run(endpoint.clone(), (call, moment, parts), record, who);
     let running = manner::cancellable(running, request);
     let flight = Flight { running, meanwhile };
     Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
+}
+
+/// Checks the scopes of a tool and of all tools inside it, as the catalog has them now.
+fn check_scopes(
+    endpoint: &Endpoint,
+    parts: &Parts,
+    (moment, tool): (&Moment, &str),
+) -> Result<(), Refusal> {
+    if !endpoint.doorkeeper.asks_for_scopes() {
+        return Ok(());
+    }
+    let tools = moment.tools_of(&endpoint.gateway, tool);
+    endpoint.doorkeeper.check_scopes(parts, (Method::CallTool.as_str(), Some(tool)), &tools)
 }
 
 fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
@@ -69,7 +82,7 @@ fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
 /// Runs a call to its end.
 async fn run(
     endpoint: Arc<Endpoint>,
-    (mut call, mut moment): (Call, Moment),
+    (mut call, mut moment, parts): (Call, Moment, Option<Parts>),
     mut record: CallRecord,
     Who { era, session, .. }: Who,
 ) -> Finished {
@@ -82,6 +95,12 @@ async fn run(
             Ok(true) => {
                 rounds += 1;
                 moment = Moment::now(&endpoint.gateway, &call.claim, call.client.clone());
+                if let Some(parts) = &parts
+                    && let Err(refusal) = check_scopes(&endpoint, parts, (&moment, &call.tool))
+                {
+                    record.lacks_scopes(&refusal);
+                    return Box::new(move |id| super::refuse(Some(id), &refusal.into()));
+                }
             }
             Ok(false) => break outcome,
             Err(error) => break Err(error),

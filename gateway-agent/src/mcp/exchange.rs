@@ -26,6 +26,7 @@ use crate::{
     pipeline::QUESTIONS,
     respond::{self, http::Answer},
     seal::NoRandomness,
+    shares::Principal,
     upstream::{Capabilities, LOG_LEVELS, Meanwhile, Question, RpcError},
 };
 
@@ -60,6 +61,8 @@ pub(super) struct Manner {
     pub(super) capabilities: Capabilities,
     /// Whose the request is, and what it asks.
     pub(super) owner: Owner,
+    /// The caller whose quotas the request and its events count against while it has no connection.
+    pub(super) principal: Principal,
     /// The task that it is about: its server's id, and the client's.
     pub(super) task: Option<(Box<str>, Box<str>)>,
 }
@@ -149,19 +152,19 @@ impl Exchange {
     }
 
     fn replay(&self, session: &Session) -> Option<Arc<Replay>> {
-        let endpoint = &self.endpoint;
-        let principal = endpoint.gateway.principal(&self.manner.owner.claim);
-        endpoint.replays.begin(session.id(), &principal, Id::parse(&self.id).ok()?).ok()
+        let id = Id::parse(&self.id).ok()?;
+        self.endpoint.replays.begin(session.id(), &self.manner.principal, id).ok()
     }
 
     /// Runs the request in its own task, and keeps its events until they expire.
     fn run_apart(self, replay: Arc<Replay>, first: Option<Bytes>) {
         let replays = Arc::clone(&self.endpoint.replays);
-        let tasks = replays.tasks.clone();
+        let (tasks, running) = (replays.tasks.clone(), replays.running.token());
         tasks.spawn(async move {
             tokio::select! {
                 () = self.run(&replay, first) => {
                     replay.complete();
+                    drop(running);
                     tokio::select! {
                         () = replay.abandoned() => {}
                         () = replays.stop.cancelled() => {}

@@ -154,6 +154,7 @@ fn listed(
     let page: Vec<_> = rest.by_ref().take(PAGE).collect();
     let next = rest.next().and(page.last()).map(|(last, _)| crate::view::pages::opaque(last));
     let page: Vec<_> = page.into_iter().map(|(_, raw)| raw).collect();
+    incoming.reserve(page.iter().map(|raw| raw.get().len() + 1).sum())?;
     Ok(respond::result::entries(incoming.id, era, (name, &page, next)))
 }
 

@@ -15,6 +15,7 @@ use super::{
     session::SESSION_HEADER,
 };
 use crate::{
+    buffers::Buffered,
     identity::ClientInfo,
     jsonrpc::{Id, Member, Object, Request},
     pipeline::mirror,
@@ -52,6 +53,13 @@ impl<'a> Incoming<'a> {
         let meta = params.find("_meta").map(Object::parse).transpose()?.unwrap_or_default();
         let (bytes, id, method) = (body.len(), request.id, &*request.method);
         Ok(Self { parts, bytes, id, method, params, meta })
+    }
+
+    /// Reserves memory for an answer that is not a result of an upstream.
+    pub(super) fn reserve(&self, bytes: usize) -> Result<(), Rejection> {
+        let buffered = self.parts.extensions.get::<Arc<Buffered>>();
+        let reserved = buffered.map_or(Ok(()), |buffered| buffered.grow(bytes));
+        reserved.map_err(Rejection::Buffers)
     }
 
     pub(super) fn headers(&self) -> &'a HeaderMap {

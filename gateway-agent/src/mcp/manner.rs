@@ -14,6 +14,7 @@ use super::{
     session::{self, Session},
 };
 use crate::{
+    buffers::Buffered,
     identity::{ClientInfo, HeaderClaim, SubjectToken},
     jsonrpc::Id,
     respond,
@@ -44,6 +45,7 @@ pub(super) fn of(
     context: &Context,
     (method, subject): (Method, &str),
 ) -> Manner {
+    let buffered = incoming.parts.extensions.get::<Arc<Buffered>>();
     let level = context.log_level.as_deref().map(|raw| raw.get().trim_matches('"'));
     Manner {
         listens: who.era == Era::Modern || who.session.is_some(),
@@ -58,6 +60,7 @@ pub(super) fn of(
             subject: subject.into(),
             params: inputs::digest(incoming, who, context),
         },
+        principal: buffered.and_then(|buffered| buffered.principal().clone()),
         task: None,
     }
 }

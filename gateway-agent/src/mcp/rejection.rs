@@ -96,9 +96,11 @@ pub enum Rejection {
     SessionUnknown,
     /// A `Last-Event-ID` of no stream that can be resumed.
     #[error(
-        "there is no stream to resume at this Last-Event-ID: streams can be resumed for 60 s, in \
-         their session, at the gateway that began them. Send the request again if it is safe to \
-         repeat"
+        "there is no stream to resume at this Last-Event-ID. A stream can be resumed for 60 s, in \
+         its session, at the gateway that began it, after an event that it has had. A request is \
+         cancelled when its connection drops while 64 requests of its caller (256 of all callers) \
+         continue without a connection. Events that were delivered are dropped early when others \
+         need the room. Send the request again if it is safe to repeat"
     )]
     EventUnknown,
     /// The id of a request that is still running in the session.
@@ -120,7 +122,10 @@ pub enum Rejection {
         limit: usize,
     },
     /// The memory for buffered requests and results is used up.
-    #[error("the request was not read: {0}; wait for the answers of earlier requests, then retry")]
+    #[error(
+        "no memory for the request or its answer: {0}; wait for the answers of earlier requests, \
+         then retry"
+    )]
     Buffers(Exhausted),
     /// The operating system gave no random bytes.
     #[error("no session can be opened now")]

@@ -1,8 +1,10 @@
 //! Resumable event streams of sessions: the events of a request are kept for a bounded time, so that
 //! a client whose connection dropped gets the rest by `GET` with `Last-Event-ID`.
 //!
-//! Bytes of events and requests without a connection are bounded for each caller.
+//! Bytes of events and requests without a connection are bounded for each caller. Without room,
+//! events that were delivered are evicted.
 
+mod delivered;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +21,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::delivered::Delivered;
 use super::{Rejection, stream};
 use crate::{
     jsonrpc::{self, ErrorObject, Id, code},
@@ -40,16 +43,18 @@ const OVERHEAD: usize = 1024;
 pub(super) struct Replays {
     table: Mutex<HashMap<Box<str>, Arc<Replay>>>,
     budget: Arc<Budget>,
-    /// The tasks that run the requests.
+    /// The tasks that run the requests and keep their events.
     pub(super) tasks: TaskTracker,
+    /// The requests that still run.
+    pub(super) running: TaskTracker,
     /// Cancelled at the end of the gateway.
     pub(super) stop: CancellationToken,
 }
 
 impl Default for Replays {
     fn default() -> Self {
-        let (table, tasks, stop) = Default::default();
-        Self { table, budget: Arc::new(Budget::new(REQUESTS, BYTES)), tasks, stop }
+        let (table, tasks, running, stop) = Default::default();
+        Self { table, budget: Arc::new(Budget::new(REQUESTS, BYTES)), tasks, running, stop }
     }
 }
 
@@ -81,15 +86,14 @@ impl Replays {
             let replay = self.table().get(number).cloned()?;
             Some((replay, event.parse::<u64>().ok()?))
         });
-        let (replay, event) = found
-            .filter(|(replay, _)| *replay.session == *session)
-            .ok_or(Rejection::EventUnknown)?;
-        Ok(replay.reader(event.saturating_add(1)))
+        let found = found.filter(|(replay, _)| *replay.session == *session);
+        found.and_then(|(replay, event)| replay.resume(event)).ok_or(Rejection::EventUnknown)
     }
 
     /// Forgets a stream.
     pub(super) fn end(&self, replay: &Replay) {
         self.table().remove(&replay.number);
+        replay.forget();
     }
 
     /// Ends the requests of a session that have no connection.
@@ -97,6 +101,12 @@ impl Replays {
         for replay in self.table().values().filter(|replay| *replay.session == *session) {
             replay.abandon_detached();
         }
+    }
+
+    /// Waits until no request runs. Events that are kept for clients do not count.
+    pub(super) async fn drained(&self) {
+        self.running.close();
+        self.running.wait().await;
     }
 
     /// Cancels all requests, and waits until they have ended.
@@ -116,6 +126,20 @@ impl Replays {
 struct Budget {
     requests: (Arc<Semaphore>, Arc<Shares>),
     bytes: (Arc<Semaphore>, Arc<Shares>),
+    /// Most bytes of one caller.
+    own_bytes: usize,
+    delivered: Mutex<Delivered>,
+}
+
+/// Which bound leaves no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Full {
+    /// That of the caller.
+    Own,
+    /// That of all callers.
+    All,
+    /// The event alone is larger than the caller's bound.
+    Never,
 }
 
 /// A part of the budget, until it is dropped.
@@ -128,29 +152,68 @@ struct Part {
 impl Budget {
     fn new(requests: usize, bytes: usize) -> Self {
         let of = |what, all| (Arc::new(Semaphore::new(all)), Shares::quarters(what, all));
-        Self { requests: of(Scarce::Detached, requests), bytes: of(Scarce::Events, bytes) }
+        Self {
+            requests: of(Scarce::Detached, requests),
+            bytes: of(Scarce::Events, bytes),
+            own_bytes: bytes / 4,
+            delivered: Mutex::default(),
+        }
     }
 
     fn request(&self, principal: &Principal) -> Option<Part> {
-        part(&self.requests, principal, 1)
+        part(&self.requests, principal, 1).ok()
     }
 
-    fn bytes(&self, principal: &Principal, message: &Bytes) -> Option<Part> {
-        part(&self.bytes, principal, message.len() + OVERHEAD)
+    fn bytes(&self, principal: &Principal, message: &Bytes) -> Result<Part, Full> {
+        let count = message.len() + OVERHEAD;
+        if count > self.own_bytes {
+            return Err(Full::Never);
+        }
+        part(&self.bytes, principal, count)
+    }
+
+    /// Evicts the oldest stream that was delivered, and says whether there was one.
+    fn evict(&self, principal: &Principal, full: Full) -> bool {
+        loop {
+            let oldest = match full {
+                Full::Own => self.delivered().pop_of(principal),
+                Full::All => self.delivered().pop(),
+                Full::Never => None,
+            };
+            match oldest {
+                Some(replay) if replay.evict() => return true,
+                Some(_) => {}
+                None => return false,
+            }
+        }
+    }
+
+    fn delivered(&self) -> MutexGuard<'_, Delivered> {
+        self.delivered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn part((all, own): &(Arc<Semaphore>, Arc<Shares>), who: &Principal, count: usize) -> Option<Part> {
-    let permits = u32::try_from(count).ok()?;
-    let own = own.take_many(who, count).ok()?;
-    let all = Arc::clone(all).try_acquire_many_owned(permits).ok()?;
-    Some(Part { _all: all, _own: own })
+fn part(
+    (all, own): &(Arc<Semaphore>, Arc<Shares>),
+    who: &Principal,
+    count: usize,
+) -> Result<Part, Full> {
+    let permits = u32::try_from(count).map_err(|_| Full::Never)?;
+    let own = own.take_many(who, count).map_err(|_| Full::Own)?;
+    let all = Arc::clone(all).try_acquire_many_owned(permits).map_err(|_| Full::All)?;
+    Ok(Part { _all: all, _own: own })
 }
 
 /// The error that replaces an answer beyond the quota.
 fn dropped(request: Id<'_>) -> Bytes {
-    let message = "the answer was dropped: the connection was lost, and there was no room to keep \
-                   it. Whether the call did its work is not known";
+    let mib = |bytes: usize| bytes / (1024 * 1024);
+    let message = format!(
+        "the answer was dropped: the connection was lost, and at most {} MiB of events are kept \
+         for one caller ({} MiB for all callers). Whether the call did its work is not known; call \
+         again if it is safe to repeat, with fewer or smaller answers at the same time",
+        mib(BYTES / 4),
+        mib(BYTES)
+    );
     let error = ErrorObject { code: code::INTERNAL_ERROR, message: message.into(), data: None };
     jsonrpc::error(Some(request), &error)
 }
@@ -177,6 +240,10 @@ struct State {
     turn: u64,
     /// The next event for the reader.
     position: u64,
+    /// The reader has written all events before this one: it asked for a later one.
+    delivered: u64,
+    /// Its place among the delivered streams, if it is one.
+    place: Option<u64>,
     connection: Connection,
     /// Whether the last event is there.
     is_complete: bool,
@@ -206,10 +273,23 @@ impl Replay {
     /// Reads from this event on. A reader before this one ends: its connection is dead, and the
     /// gateway has not seen it yet.
     pub(super) fn reader(self: &Arc<Self>, position: u64) -> Reader {
+        self.attach(self.state(), position)
+    }
+
+    /// Reads what follows an event; `None` where there is no such event, or the request has ended
+    /// without a connection.
+    fn resume(self: &Arc<Self>, event: u64) -> Option<Reader> {
+        let state = self.state();
+        let is_there = event < state.next && !matches!(state.connection, Connection::Abandoned);
+        is_there.then(|| self.attach(state, event + 1))
+    }
+
+    fn attach(self: &Arc<Self>, mut state: MutexGuard<'_, State>, position: u64) -> Reader {
         let signal = self.changed.subscribe();
-        let mut state = self.state();
         state.turn += 1;
         state.position = position;
+        state.delivered = position;
+        self.unlist(&mut state);
         if !matches!(state.connection, Connection::Abandoned) {
             state.connection = Connection::Attached;
         }
@@ -223,7 +303,11 @@ impl Replay {
     /// until the reader has caught up. An empty message is an event that only has an id.
     pub(super) async fn push(&self, message: Bytes, is_answer: bool) {
         let mut signal = self.changed.subscribe();
-        while !self.try_push(&message, is_answer) {
+        loop {
+            let part = self.reserve(&message);
+            if self.try_push(&message, is_answer, part) {
+                break;
+            }
             if signal.changed().await.is_err() {
                 return;
             }
@@ -231,16 +315,31 @@ impl Replay {
         self.changed.send_replace(());
     }
 
-    fn try_push(&self, message: &Bytes, is_answer: bool) -> bool {
-        let mut state = self.state();
-        let part = loop {
-            let part = self.budget.bytes(&self.principal, message);
-            let position = state.position;
-            if part.is_some() || state.events.front().is_none_or(|event| event.number >= position) {
-                break part;
+    /// Reserves room for an event. Without room, delivered streams are evicted, then events of this
+    /// stream that were sent. Must be called without the state: evicting locks other streams.
+    fn reserve(&self, message: &Bytes) -> Option<Part> {
+        loop {
+            let full = match self.budget.bytes(&self.principal, message) {
+                Ok(part) => return Some(part),
+                Err(full) => full,
+            };
+            let is_evicted = self.budget.evict(&self.principal, full);
+            if full == Full::Never || !(is_evicted || self.drop_sent()) {
+                return None;
             }
-            state.events.pop_front();
-        };
+        }
+    }
+
+    /// Drops the first event if it was sent.
+    fn drop_sent(&self) -> bool {
+        let mut state = self.state();
+        let position = state.position;
+        let is_sent = state.events.front().is_some_and(|event| event.number < position);
+        is_sent && state.events.pop_front().is_some()
+    }
+
+    fn try_push(&self, message: &Bytes, is_answer: bool, part: Option<Part>) -> bool {
+        let mut state = self.state();
         if part.is_none() && state.events.iter().any(|event| event.number >= state.position) {
             return false;
         }
@@ -255,14 +354,53 @@ impl Replay {
     }
 
     /// There are no more events.
-    pub(super) fn complete(&self) {
+    pub(super) fn complete(self: &Arc<Self>) {
         let mut state = self.state();
         state.is_complete = true;
         if let Connection::Detached(_, part) = &mut state.connection {
             *part = None;
         }
+        self.list(&mut state);
         drop(state);
         self.changed.send_replace(());
+    }
+
+    /// Makes a completed stream evictable once it was delivered.
+    fn list(self: &Arc<Self>, state: &mut State) {
+        let is_delivered = state.is_complete && state.delivered == state.next;
+        if is_delivered
+            && state.place.is_none()
+            && matches!(state.connection, Connection::Detached(..))
+        {
+            state.place = Some(self.budget.delivered().add(self));
+        }
+    }
+
+    fn unlist(&self, state: &mut State) {
+        if let Some(place) = state.place.take() {
+            self.budget.delivered().remove(&self.principal, place);
+        }
+    }
+
+    /// Drops the events and ends the stream, unless a connection reads it again.
+    fn evict(&self) -> bool {
+        let mut state = self.state();
+        if state.place.is_none() {
+            return false;
+        }
+        self.unlist(&mut state);
+        state.events.clear();
+        state.connection = Connection::Abandoned;
+        drop(state);
+        self.changed.send_replace(());
+        true
+    }
+
+    /// No connection can read the stream from now on.
+    fn forget(&self) {
+        let mut state = self.state();
+        self.unlist(&mut state);
+        state.connection = Connection::Abandoned;
     }
 
     /// Without room an answer is replaced by an error that says so, other events by nothing.
@@ -296,13 +434,20 @@ impl Replay {
     }
 
     /// The connection dropped.
-    fn detach(&self, turn: u64) {
+    fn detach(self: &Arc<Self>, turn: u64) {
+        let unsent = self.unkept(turn);
+        let part = unsent.and_then(|(number, message)| Some((number, self.reserve(&message)?)));
         let mut state = self.state();
         if state.turn != turn || !matches!(state.connection, Connection::Attached) {
             return;
         }
-        if let Some(last) = state.events.back_mut() {
-            self.shrink(last);
+        if let Some((number, part)) = part
+            && let Some(event) = state.events.iter_mut().find(|event| event.number == number)
+        {
+            event.part.get_or_insert(part);
+        }
+        for event in &mut state.events {
+            self.shrink(event);
         }
         let (now, is_complete) = (Instant::now(), state.is_complete);
         let has_kept = state.events.iter().any(|event| event.part.is_some());
@@ -311,8 +456,21 @@ impl Replay {
             None => Connection::Abandoned,
             part => Connection::Detached(now, part),
         };
+        self.list(&mut state);
         drop(state);
         self.changed.send_replace(());
+    }
+
+    /// The event that this reader did not send and that has no part of the budget. There is at most
+    /// one.
+    fn unkept(&self, turn: u64) -> Option<(u64, Bytes)> {
+        let state = self.state();
+        if state.turn != turn {
+            return None;
+        }
+        let position = state.position;
+        let is_it = |event: &&Kept| event.part.is_none() && event.number >= position;
+        state.events.iter().find(is_it).map(|event| (event.number, event.message.clone()))
     }
 
     fn abandon_detached(&self) {
@@ -330,6 +488,7 @@ impl Replay {
             return Taken::End;
         }
         let position = state.position;
+        state.delivered = position;
         // Only the first event may be empty: it was sent so that the client has an id.
         let is_next = |event: &&mut Kept| {
             event.number >= position && (event.number == 0 || !event.message.is_empty())

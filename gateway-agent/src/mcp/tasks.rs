@@ -21,7 +21,7 @@ use crate::{
     jsonrpc::{self, Object, ObjectWriter},
     pipeline::{self, About, Error, Relay, Task},
     respond::{self, http::Answer, result},
-    upstream::{self, Method, Phase, RELATED_TASK},
+    upstream::{self, Phase, RELATED_TASK},
 };
 
 /// Most tasks that a session remembers; the oldest are forgotten first.
@@ -56,11 +56,13 @@ impl Begun {
         found.map(|(known, _)| &**known)
     }
 
-    /// The tasks after this one, or all.
-    fn after(&self, cursor: Option<&str>) -> Vec<(Box<str>, Task)> {
-        let start =
-            cursor.and_then(|cursor| self.0.iter().position(|(known, _)| **known == *cursor));
-        self.0.iter().skip(start.map_or(0, |start| start + 1)).cloned().collect()
+    /// The tasks after this one, or all. `None`: the session does not remember this one.
+    fn after(&self, cursor: Option<&str>) -> Option<Vec<(Box<str>, Task)>> {
+        let start = match cursor {
+            Some(cursor) => self.0.iter().position(|(known, _)| **known == *cursor)? + 1,
+            None => 0,
+        };
+        Some(self.0.iter().skip(start).cloned().collect())
     }
 }
 
@@ -78,7 +80,9 @@ pub(super) async fn list(
         }
         None => None,
     };
-    let mut page = session.begun(|begun| begun.after(cursor.as_deref()));
+    let page = session.begun(|begun| begun.after(cursor.as_deref()));
+    let unknown = "params.cursor is of a task that is no longer listed; start without a cursor";
+    let mut page = page.ok_or(Rejection::Params { what: unknown })?;
     let has_more = page.len() > PAGE;
     page.truncate(PAGE);
     let next = page.last().filter(|_| has_more).map(|(known, _)| crate::view::pages::opaque(known));
@@ -86,17 +90,10 @@ pub(super) async fn list(
     let asked = page.into_iter().map(async |(known, task)| {
         let span = endpoint.gateway.tracer().begin(&context.trace);
         let about = About::Task(known.clone(), Some(task));
-        let method = Method::GetTask;
-        let mut record = CallRecord::begin(method.as_str(), who.era, &about.audited(), 0, span);
-        let relay = Relay {
-            claim: who.claim.clone(),
-            client: who.client.clone(),
-            method,
-            about,
-            params: Vec::new(),
-            context: context.clone(),
-            side: None,
-        };
+        let caller = (who.claim.clone(), who.client.clone());
+        let relay = Relay::task_status(caller, about, context.clone());
+        let (method, audited) = (relay.method.as_str(), relay.about.audited());
+        let mut record = CallRecord::begin(method, who.era, &audited, 0, span);
         match pipeline::relay(&endpoint.gateway, &relay, &mut record).await {
             Ok(outcome) => Some(result::task(&outcome)),
             Err(error) => {
@@ -131,15 +128,11 @@ pub(super) async fn settled(
     (relay, until): (&Relay, Instant),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
-    let get = Relay {
-        claim: relay.claim.clone(),
-        client: relay.client.clone(),
-        method: Method::GetTask,
-        about: relay.about.clone(),
-        params: Vec::new(),
-        context: relay.context.clone(),
-        side: None,
-    };
+    let caller = (relay.claim.clone(), relay.client.clone());
+    let get = Relay::task_status(caller, relay.about.clone(), relay.context.clone());
+    // Each wait polls the server, as a subscription does.
+    let principal = endpoint.gateway.principal(&relay.claim);
+    let _share = endpoint.task_watches.take(&principal).map_err(upstream::Error::from)?;
     loop {
         let outcome = pipeline::relay(&endpoint.gateway, &get, record).await?;
         let task = &outcome.result.result;
@@ -244,13 +237,14 @@ mod tests {
         let server = task("").server;
         assert_eq!(begun.known(&server, "0"), None, "the oldest is forgotten");
         assert_eq!(begun.known(&server, "100"), Some("known 100"));
-        let after = begun.after(Some("known 98"));
+        assert_eq!(begun.after(Some("known 0")), None, "an unknown cursor");
+        let after = begun.after(Some("known 98")).unwrap();
         assert_eq!(
             after.iter().map(|(known, _)| &**known).collect::<Vec<_>>(),
             ["known 99", "known 100"]
         );
         begun.forget("known 100");
-        assert_eq!(begun.after(None).len(), REMEMBERED - 1);
+        assert_eq!(begun.after(None).unwrap().len(), REMEMBERED - 1);
     }
 
     #[test]

@@ -36,6 +36,18 @@ pub struct Relay {
     pub side: Option<Side>,
 }
 
+impl Relay {
+    /// `tasks/get` in a caller's name.
+    pub fn task_status(
+        (claim, client): (HeaderClaim, Option<Arc<ClientInfo>>),
+        about: About,
+        context: Context,
+    ) -> Self {
+        let (method, params, side) = (Method::GetTask, Vec::new(), None);
+        Self { claim, client, method, about, params, context, side }
+    }
+}
+
 /// What a request is about, under the name that callers know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum About {

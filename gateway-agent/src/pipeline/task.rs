@@ -140,6 +140,18 @@ impl TaskNames {
         self.asked.as_ref().map(|(_, known)| &**known)
     }
 
+    /// Whether a JSON text contains the server's id of the task.
+    pub fn is_in(&self, json: &str) -> bool {
+        let own = self.asked.as_ref().map(|(own, _)| &**own);
+        own.is_some_and(|own| {
+            if own.len() < SHORT {
+                json.contains(&format!("\"{own}\""))
+            } else {
+                json.contains(own)
+            }
+        })
+    }
+
     /// Replaces the server's id of the task in a text by the caller's id. `None`: the text has no id.
     pub fn in_text(&self, text: &str) -> Option<String> {
         let (own, known) = self.asked.as_ref().filter(|(own, _)| text.contains(&**own))?;

@@ -1,10 +1,11 @@
 //! Validating arguments and results against their schemas, by the configured modes.
 //!
 //! A long text is validated on another thread: a hundred thousand values take some ten milliseconds.
+//! So is a short one whose schema makes it costly.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use registry_core::schema_compile::{Instance, Unreadable, Violation};
+use registry_core::schema_compile::{Instance, Unreadable, Validator, Violation};
 use serde_json::value::RawValue;
 
 use super::{Arguments, Error, Gateway, arguments::InvalidArguments};
@@ -12,13 +13,17 @@ use crate::{
     audit::{CallRecord, Check},
     config::Mode,
     jsonrpc::Object,
+    shares::Principal,
     upstream::Context,
     view::{Offer, input::Schema, validators::Compiled},
+    workers::Workers,
 };
 
 /// Longest text that is validated where the connection is served, in bytes: it has at most some
 /// thousand values.
 const SHORT: usize = 16 * 1024;
+/// Most steps of a validation where the connection is served: about half a millisecond.
+const SHORT_STEPS: u64 = 20_000;
 
 /// Absent arguments.
 static EMPTY: LazyLock<Box<RawValue>> =
@@ -106,20 +111,86 @@ async fn check(
     (instance, context): (&RawValue, &Context),
 ) -> Result<(), Failed> {
     let validator = gateway.validators().of(schema);
-    if instance.get().len() <= SHORT {
-        return judge(&validator, instance);
-    }
-    let instance = instance.to_owned();
-    let judge = move || judge(&validator, &instance);
-    gateway.workers().run(context.payer(), judge).await
+    validate(gateway.workers(), context.payer(), (validator, instance)).await
 }
 
-fn judge(validator: &Compiled, instance: &RawValue) -> Result<(), Failed> {
+/// Validates a short text here as far as a few steps go, and everything else on a worker thread.
+async fn validate(
+    workers: &Workers,
+    caller: &Principal,
+    (validator, text): (Arc<Compiled>, &RawValue),
+) -> Result<(), Failed> {
+    if text.get().len() <= SHORT
+        && let Some(judged) = judge_briefly(&validator, text)
+    {
+        return judged;
+    }
+    let text = text.to_owned();
+    workers.run(caller, move || judge(&validator, &text)).await
+}
+
+/// `None` if it takes more than [`SHORT_STEPS`].
+fn judge_briefly(validator: &Compiled, text: &RawValue) -> Option<Result<(), Failed>> {
+    match read(validator, text) {
+        Ok((validator, instance)) => {
+            let checked = validator.check_within(&instance, SHORT_STEPS)?;
+            Some(checked.map_err(Failed::Violations))
+        }
+        Err(failed) => Some(Err(failed)),
+    }
+}
+
+fn judge(validator: &Compiled, text: &RawValue) -> Result<(), Failed> {
+    let (validator, instance) = read(validator, text)?;
+    validator.check(&instance).map_err(Failed::Violations)
+}
+
+fn read<'a>(
+    validator: &'a Compiled,
+    text: &'a RawValue,
+) -> Result<(&'a Validator, Instance<'a>), Failed> {
     let validator = validator.as_ref().map_err(|reason| Failed::Unusable(reason.to_string()))?;
     let ambiguous = |unreadable: Unreadable| Failed::Ambiguous(unreadable.to_string());
-    let instance = Instance::read(instance).map_err(ambiguous)?;
-    if let Some(repeated) = instance.repeated_name() {
-        return Err(ambiguous(repeated));
+    let instance = Instance::read(text).map_err(ambiguous)?;
+    match instance.repeated_name() {
+        Some(repeated) => Err(ambiguous(repeated)),
+        None => Ok((validator, instance)),
     }
-    validator.check(&instance).map_err(Failed::Violations)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use futures_util::FutureExt as _;
+    use registry_core::schema_compile::compile;
+    use serde_json::{json, value::to_raw_value};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn costly_short_texts_are_validated_on_workers() {
+        let workers = Workers::with(1);
+        let caller = Some(Arc::from("a"));
+        let (start, started) = mpsc::channel::<()>();
+        let mut busy = Box::pin(workers.run(&caller, move || started.recv().unwrap()));
+        assert!(busy.as_mut().now_or_never().is_none());
+        let limits: Vec<_> =
+            (10..110).map(|most| json!({ "items": { "maximum": most } })).collect();
+        let schema = compile(&json!({ "allOf": limits }), &|_| None);
+        let validator = Arc::new(schema.map_err(|_| Box::from("invalid")));
+        let ones = vec![1; 7_000];
+        let texts = [json!([1]), json!([11]), json!(ones), json!([ones, vec![11]].concat())];
+        let [cheap, invalid, costly, costly_invalid] =
+            texts.map(|value| to_raw_value(&value).unwrap());
+        assert!(costly.get().len() <= SHORT && costly_invalid.get().len() <= SHORT);
+        let validated = |text| Box::pin(validate(&workers, &caller, (validator.clone(), text)));
+        assert!(matches!(validated(&cheap).now_or_never(), Some(Ok(()))));
+        assert!(matches!(validated(&invalid).now_or_never(), Some(Err(Failed::Violations(_)))));
+        let (mut one, mut other) = (validated(&costly), validated(&costly_invalid));
+        assert!(one.as_mut().now_or_never().is_none() && other.as_mut().now_or_never().is_none());
+        start.send(()).unwrap();
+        let ((), one, other) = tokio::join!(busy, one, other);
+        assert!(one.is_ok() && matches!(other, Err(Failed::Violations(_))));
+    }
 }

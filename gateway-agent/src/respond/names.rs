@@ -1,7 +1,9 @@
 //! URIs and task ids in results, under the names that callers know (`upstream/naming.rs`).
 //!
 //! Only the places that the specification names are looked at: resource links, embedded resources,
-//! contents, the id of a task, and the result that is embedded in one. Deliberately absent: texts, whatever they contain.
+//! contents, the id of a task, and the result that is embedded in one. Other members of
+//! a task, and of `_meta`, that contain the server's id of the task are null. Deliberately absent: texts and
+//! structured content, whatever they contain.
 
 use registry_core::entity::tool::is_reserved_meta_key;
 use serde::Deserialize as _;
@@ -10,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::{
     jsonrpc::{Object, ObjectWriter, write_string},
     pipeline::TaskNames,
-    upstream::ResourceNames,
+    upstream::{RELATED_TASK, ResourceNames},
 };
 
 /// The names that a caller knows; what has none stays as it is.
@@ -41,17 +43,36 @@ pub(super) fn renamed(
             object(value, |name, value| match name {
                 "taskId" => Some(quoted(&tasks.known(&string(value)?))),
                 "statusMessage" => tasks.in_text(&string(value)?).map(|text| quoted(&text)),
-                _ => None,
+                _ => tasks.is_in(value.get()).then(|| "null".to_owned()),
             })
         }),
+        "_meta" => without_task(value, tasks?),
         // What a task that has ended gave is a result itself.
         "result" if is_task => object(value, |name, value| match name {
             "_meta" => unreserved(value),
             _ => part(name, value, resources),
         }),
+        _ if is_task && tasks.is_some_and(|tasks| tasks.is_in(value.get())) => {
+            Some("null".to_owned())
+        }
         _ => part(name, value, resources),
     })?;
     RawValue::from_string(changed).ok()
+}
+
+/// A `_meta` with the task under the id that the caller knows, and without other values that contain
+/// the server's id of it; `None` where nothing changes.
+fn without_task(meta: &RawValue, tasks: &TaskNames) -> Option<String> {
+    object(meta, |name, value| {
+        if !tasks.is_in(value.get()) {
+            return None;
+        }
+        let known = tasks.id().filter(|_| name == RELATED_TASK);
+        Some(known.map_or_else(
+            || "null".to_owned(),
+            |known| serde_json::json!({ "taskId": known }).to_string(),
+        ))
+    })
 }
 
 /// A `_meta` without what is reserved; `None` where it has nothing of that.

@@ -93,13 +93,20 @@ pub fn entries(
     era: Era,
     (name, page, next): (&str, &[&RawValue], Option<String>),
 ) -> Answer {
-    let texts: Vec<&str> = page.iter().map(|raw| raw.get()).collect();
-    let mut result = ObjectWriter::with_capacity(1024);
+    let bytes: usize = page.iter().map(|raw| raw.get().len() + 1).sum();
+    let mut list = String::with_capacity(bytes + 2);
+    for raw in page {
+        list.push(if list.is_empty() { '[' } else { ',' });
+        list.push_str(raw.get());
+    }
+    list.push_str(if list.is_empty() { "[]" } else { "]" });
+    let mut result = ObjectWriter::with_capacity(bytes + 1024);
     if era == Era::Modern {
         result.raw("resultType", r#""complete""#).raw("ttlMs", "0");
         result.raw("cacheScope", r#""private""#).raw("_meta", &format!("{{{MODERN_META}}}"));
     }
-    result.raw(name, &format!("[{}]", texts.join(",")));
+    result.raw(name, &list);
+    drop(list);
     if let Some(next) = next {
         result.string("nextCursor", &next);
     }

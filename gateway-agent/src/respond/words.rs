@@ -58,6 +58,12 @@ pub(super) fn unfinished(tool: &str, failure: &Failure) -> String {
 
 /// Whether a server that does not keep to the protocol may have done something.
 pub(super) fn broken(tool: &str, what: &Breach) -> String {
+    if *what == Breach::HttpSse {
+        return format!(
+            "The server behind {tool} speaks HTTP+SSE (2024-11-05), which the gateway does not support; \
+             nothing was done. An operator must configure another transport."
+        );
+    }
     if what.may_have_run() {
         return format!(
             "The server behind {tool} broke the protocol. Whether it did its work is not known."

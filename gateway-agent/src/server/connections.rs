@@ -36,7 +36,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How many handshakes of one address run at the same time.
 const HANDSHAKES: usize = 64;
 /// Largest head of a request, in bytes.
-const HEAD_BYTES: usize = 64 * 1024;
+const HEAD_BYTES: usize = 16 * 1024;
 /// The slowest reading of an answer: 17 KiB/s on average over half a minute.
 const PACE: Pace = Pace { time: Duration::from_secs(30), bytes: 512 * 1024 };
 /// How long to wait when no connection can be accepted (no file descriptors, say).
@@ -71,7 +71,7 @@ pub(super) async fn serve(
         };
         match accepted {
             Ok((stream, peer, place)) => {
-                // Whoever gives a file back for a moment mends nothing.
+                // One freed descriptor does not end the shortage.
                 if failed.take_if(|failed| failed.elapsed() >= CALM).is_some() {
                     tracing::info!("connections are accepted again");
                 }

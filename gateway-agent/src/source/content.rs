@@ -85,14 +85,18 @@ fn list(found: &[Diagnostic]) -> String {
     })
 }
 
-/// That the import repairs the file, if it does.
-fn remedy(bytes: &[u8]) -> Option<Diagnostic> {
-    import::remedy(&parse_json(bytes).ok()?, "FILE")
+/// That the import repairs the file of this name, if it does.
+fn remedy(bytes: &[u8], name: &str) -> Option<Diagnostic> {
+    import::remedy(&parse_json(bytes).ok()?, name)
 }
 
 /// Takes the content of a source into the cache, unless it is what is served already. Bytes that
-/// are rejected leave everything as it was.
-pub(super) fn take(cache: &Cache, bytes: &[u8], admission: &Admission) -> Result<(), Rejected> {
+/// are rejected leave everything as it was. `name` is the file's, for remedies.
+pub(super) fn take(
+    cache: &Cache,
+    (name, bytes): (&str, &[u8]),
+    admission: &Admission,
+) -> Result<(), Rejected> {
     let served = cache.current();
     let catalog = if is_export(bytes) {
         let catalog = read_export(bytes).map_err(|e| Rejected::Export(Box::new(e)))?;
@@ -105,7 +109,7 @@ pub(super) fn take(cache: &Cache, bytes: &[u8], admission: &Admission) -> Result
     } else if admission.wants_signature() {
         return Err(Rejected::PlainFile);
     } else {
-        let records = read_plain(bytes, admission.startup())?;
+        let records = read_plain((name, bytes), admission.startup())?;
         match next_plain(cache, records)? {
             Some(catalog) => catalog,
             None => return Ok(()),
@@ -154,9 +158,9 @@ fn check_place(cache: &Cache, catalog: &Catalog) -> Result<(), Rejected> {
 
 type Plain = BTreeMap<Key, Record>;
 
-fn read_plain(bytes: &[u8], modes: StartupValidation) -> Result<Plain, Rejected> {
+fn read_plain((name, bytes): (&str, &[u8]), modes: StartupValidation) -> Result<Plain, Rejected> {
     let file = RegistryFile::parse(bytes).map_err(|FileError { mut diagnostics }| {
-        diagnostics.extend(remedy(bytes));
+        diagnostics.extend(remedy(bytes, name));
         Rejected::File(diagnostics)
     })?;
     let empty = Catalog::empty(RegistryId::new(PLAIN));
@@ -166,7 +170,7 @@ fn read_plain(bytes: &[u8], modes: StartupValidation) -> Result<Plain, Rejected>
     });
     let found = file.warnings().iter().cloned().chain(located).collect();
     startup::judge(found, modes).map_err(|mut refused| {
-        refused.errors.extend(remedy(bytes));
+        refused.errors.extend(remedy(bytes, name));
         refused
     })?;
     let mut records = Plain::new();

@@ -43,14 +43,15 @@ pub(crate) fn load(path: &Path, admission: &Admission) -> Result<Catalog, String
     let failed = |e: &dyn fmt::Display| format!("{}: {e}", path.display());
     let (_, content) = look_at(path, None).map_err(|e| failed(&e))?;
     let cache = Cache::in_memory(None);
-    content::take(&cache, &content.unwrap_or_default(), admission).map_err(|e| failed(&e))?;
+    let (name, content) = (path.display().to_string(), content.unwrap_or_default());
+    content::take(&cache, (&name, &content), admission).map_err(|e| failed(&e))?;
     Ok(Catalog::clone(&cache.current()))
 }
 
 /// Follows the file until it is stopped; fails if the first content is refused and nothing else is
 /// there to serve.
 pub(super) async fn watch(path: &Path, feed: Feed) -> Result<(), Rejected> {
-    let (mut seen, mut intake) = (None, Intake::new(feed.clone()));
+    let (mut seen, mut intake) = (None, Intake::new(feed.clone(), path.display().to_string()));
     loop {
         match look(path, seen).await {
             Ok((stamp, content)) => {

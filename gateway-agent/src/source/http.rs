@@ -60,7 +60,8 @@ pub(super) async fn poll(url: &str, config: &RegistryConfig, feed: Feed) -> Resu
             return Ok(());
         }
     };
-    let (mut tag, mut intake) = (None, Intake::new(feed.clone()));
+    // The import reads no URL, so the file has to be fetched for it.
+    let (mut tag, mut intake) = (None, Intake::new(feed.clone(), "FILE".to_owned()));
     let mut backoff = Backoff::new(interval.min(Duration::from_secs(1)), RETRY_LONGEST);
     loop {
         let asked = tokio::select! {

@@ -13,13 +13,15 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Intake {
     feed: Feed,
+    /// What the source's file is called, for remedies.
+    name: String,
     last: Option<Digest>,
     refused: Option<String>,
 }
 
 impl Intake {
-    pub(super) fn new(feed: Feed) -> Self {
-        Self { feed, last: None, refused: None }
+    pub(super) fn new(feed: Feed, name: String) -> Self {
+        Self { feed, name, last: None, refused: None }
     }
 
     /// The source says the same as before.
@@ -33,11 +35,11 @@ impl Intake {
     /// The source says something. Fails if it is refused and nothing else is there to serve.
     pub(super) async fn content(&mut self, bytes: Vec<u8>) -> Result<(), Rejected> {
         let (cache, last) = (self.feed.cache.clone(), self.last);
-        let admission = self.feed.admission.clone();
+        let (name, admission) = (self.name.clone(), self.feed.admission.clone());
         let taking = tokio::task::spawn_blocking(move || {
             let digest = Digest::of(&bytes);
             let is_new = last != Some(digest);
-            (digest, is_new.then(|| content::take(&cache, &bytes, &admission)))
+            (digest, is_new.then(|| content::take(&cache, (&name, &bytes), &admission)))
         });
         // It only fails where the runtime ends, or where it broke and said so.
         let Ok((digest, taken)) = taking.await else { return Ok(()) };

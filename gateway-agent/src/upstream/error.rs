@@ -91,6 +91,9 @@ pub enum Error {
     /// No more callers may have a process of their own; nothing was sent.
     #[error(transparent)]
     Crowded(#[from] super::stdio::Crowded),
+    /// A call at a child had to wait for other calls for too long; nothing was sent.
+    #[error(transparent)]
+    NoTurn(#[from] super::stdio::NoTurn),
     /// The caller, or all together, have as much of something as they may.
     #[error(transparent)]
     Exhausted(#[from] super::Exhausted),
@@ -166,6 +169,12 @@ pub enum Breach {
     /// It speaks only versions that the gateway does not.
     #[error("it speaks no protocol version that the gateway speaks")]
     NoCommonVersion,
+    /// It speaks only the HTTP+SSE transport of 2024-11-05.
+    #[error(
+        "it speaks HTTP+SSE (2024-11-05), which is not supported; configure the URL of its Streamable \
+         HTTP transport, or a bridge to it over stdio"
+    )]
+    HttpSse,
     /// It insists that what the gateway sent does not fit together.
     #[error("it refused the request's protocol headers")]
     HeadersRefused,
@@ -177,7 +186,7 @@ pub enum Breach {
 impl Breach {
     /// Whether what came may have come after the tool ran.
     pub(crate) fn may_have_run(&self) -> bool {
-        !matches!(self, Self::NoCommonVersion | Self::HeadersRefused)
+        !matches!(self, Self::NoCommonVersion | Self::HttpSse | Self::HeadersRefused)
     }
 }
 
@@ -235,6 +244,7 @@ impl Error {
             | Self::Spared(_)
             | Self::Overloaded(_)
             | Self::Crowded(_)
+            | Self::NoTurn(_)
             | Self::Rpc { .. } => false,
         }
     }
@@ -252,7 +262,10 @@ impl Error {
                 | Self::Ended { .. }
                 | Self::Timeout { phase: Phase::Connect, .. }
                 | Self::Protocol {
-                    what: Breach::Closed | Breach::Status(_) | Breach::NoCommonVersion
+                    what: Breach::Closed
+                        | Breach::Status(_)
+                        | Breach::NoCommonVersion
+                        | Breach::HttpSse
                 }
         )
     }

@@ -3,7 +3,8 @@
 //!
 //! A caller of the older era that has a session of its own gets one of its own here too, where the
 //! upstream has sessions: such servers may keep state in them. Everything else goes over one shared
-//! session. Deliberately absent: redirects, proxies, and the HTTP+SSE transport of 2024.
+//! session. Deliberately absent: redirects, proxies, and the HTTP+SSE transport of 2024, which is
+//! recognized and rejected by name.
 
 mod answer;
 mod auth;
@@ -15,6 +16,7 @@ mod dial;
 mod doubt;
 mod ear;
 mod headers;
+mod http_sse;
 mod listen;
 mod own;
 mod resume;
@@ -237,7 +239,8 @@ impl HttpLink {
                     Ok(modern)
                 }
                 Verdict::Legacy => {
-                    let (session, about) = self.initialize("{}", &None).await?;
+                    let opened = self.initialize("{}", &None).await;
+                    let (session, about) = self.named(opened).await?;
                     self.about.store(about.map(Arc::new));
                     Ok(session)
                 }
@@ -245,6 +248,17 @@ impl HttpLink {
             }
         });
         opened.await.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms: limit_ms }))
+    }
+
+    /// Replaces the status of a rejected `initialize` by the name of an unsupported transport.
+    async fn named<T>(&self, opened: Result<T, Error>) -> Result<T, Error> {
+        let is_rejected = matches!(opened,
+            Err(Error::Protocol { what: Breach::Status(status) }) if (400..500).contains(&status));
+        let headers = &self.way.address.headers;
+        if is_rejected && http_sse::is_spoken(&self.way, headers, &None).await {
+            return Err(Breach::HttpSse.into());
+        }
+        opened
     }
 
     /// Opens a session for a caller with these capabilities, in this caller's name.

@@ -178,6 +178,12 @@ impl Context {
         self.buffered.as_ref().map_or(Ok(()), |buffered| buffered.grow(bytes))
     }
 
+    /// The same for a step of a composition: memory for its result is released when the step ends.
+    pub(crate) fn of_step(&self) -> Self {
+        let buffered = self.buffered.as_ref().map(|buffered| buffered.part());
+        Self { buffered, ..self.clone() }
+    }
+
     /// The caller whose share of the gateway's memory and threads the request uses.
     pub(crate) fn payer(&self) -> &Principal {
         self.buffered.as_ref().map_or(&None, |buffered| buffered.principal())

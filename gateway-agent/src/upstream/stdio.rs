@@ -5,6 +5,7 @@
 
 mod child;
 mod connection;
+mod former;
 mod lines;
 mod log;
 mod own;
@@ -18,12 +19,12 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::task::TaskTracker;
 
-pub use self::own::Crowded;
 use self::{
     connection::Connection,
     own::OwnChildren,
     supervisor::{Plan, Supervisor},
 };
+pub use self::{own::Crowded, turns::NoTurn};
 use super::{
     announce::Announcer,
     error::{Error, Phase},

@@ -50,6 +50,8 @@ pub struct Offer {
     observed: Arc<Observed>,
     /// At which moment it was quarantined, if it is.
     quarantined: Option<u64>,
+    /// Whether it is not what the target of a lower version lists.
+    is_undeployed: bool,
     place: Place,
     /// The latest moment at which it was seen to be current.
     current_at: AtomicU64,
@@ -69,12 +71,13 @@ impl Offer {
         let tool = record.document.entity().as_tool()?;
         let way = Way::of(snapshot, tool, part)?;
         let is_quarantined = way.is_quarantined(snapshot, record, contracts);
+        let is_undeployed = way.is_undeployed(snapshot, record, contracts);
         let projection = tool.output_transform.as_ref().map(Mappings::parse).transpose().ok()?;
         let (hidden, quarantined) =
             (tool_schema::hidden(tool), is_quarantined.then_some(snapshot.serial));
         let place = Place::of(&snapshot.catalog, tool);
         let plain = Self::plain(snapshot, record, contracts, way);
-        Some(Self { hidden, projection, quarantined, place, ..plain })
+        Some(Self { hidden, projection, quarantined, is_undeployed, place, ..plain })
     }
 
     /// What a registered agent offers with a skill, for compositions.
@@ -110,6 +113,7 @@ impl Offer {
             checks: contracts.checks(document.key()),
             observed: contracts.observed(document.key()),
             quarantined: None,
+            is_undeployed: false,
             place: Place::default(),
             current_at: AtomicU64::new(snapshot.serial),
             input: OnceLock::new(),
@@ -308,6 +312,12 @@ impl Offer {
     /// Whether it is neither listed nor called, for what its server says of it.
     pub fn is_quarantined(&self) -> bool {
         self.quarantined.is_some()
+    }
+
+    /// Whether it, or a part of it, is at the target of a lower version, which lists something else
+    /// or was not listed yet.
+    pub(super) fn is_undeployed(&self) -> bool {
+        self.is_undeployed
     }
 
     /// Equal fingerprints mean equal definitions.

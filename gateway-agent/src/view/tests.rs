@@ -8,7 +8,7 @@ use super::{
     testing::{Registered, agent, catalog, composed, definitions, schema, tool},
     *,
 };
-use crate::upstream::Era;
+use crate::upstream::{Era, Tools};
 
 struct World {
     views: Views,
@@ -97,6 +97,8 @@ fn unregistered_callers_see_newest_version_with_target() {
     with(&["server/up@1.0.0", "server/up@2.0.0"]);
     assert_eq!(everyone(), ["a@2.0.0"], "server/other has no target");
     with(&["server/up@1.0.0"]);
+    assert_eq!(everyone(), ["a@1.0.0"], "the target was not listed yet");
+    world.targets.send_replace(listing(&["server/up@1.0.0"], json!([{ "name": "a" }])));
     assert_eq!(everyone(), ["a@2.0.0"], "it uses the target of the lower version");
     with(&["server/up@2.0.0", "server/other@*"]);
     assert_eq!(everyone(), ["a@3.0.0", "b@1.0.0"]);
@@ -109,6 +111,77 @@ fn unregistered_callers_see_newest_version_with_target() {
         let declared = view.find(&Name::parse(Kind::Tool, "a").unwrap()).unwrap();
         assert!(declared.missing_target().is_some(), "a call names the missing target");
     }
+}
+
+/// These targets, each with these tools.
+#[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
+fn listing(targets: &[&str], tools: Value) -> Arc<Definitions> {
+    let mut definitions = Arc::unwrap_or_clone(definitions(targets));
+    let page = serde_json::value::to_raw_value(&json!({ "tools": tools })).unwrap();
+    for target in targets {
+        let mut tools = Tools::default();
+        tools.add_page(&page).unwrap();
+        definitions.replace(&target.parse().unwrap(), Arc::new(tools), Arc::default());
+    }
+    Arc::new(definitions)
+}
+
+/// A tool of this version of `server/up` with these properties, and a composition of it.
+fn with_input(version: &str, input: &Value, description: &str) -> [Registered; 2] {
+    let source = json!({ "serverVersion": version });
+    let more = json!({ "source": source, "inputSchema": input, "description": description });
+    let mut composition = composed("both");
+    composition.document["version"] = version.into();
+    composition.document["spec"]["pipeline"]["steps"][0]["operation"]["tool"]["name"] = "a".into();
+    composition.document["depends"] = json!([{ "type": "tool", "name": "a", "version": version }]);
+    [tool("a", version, more), composition]
+}
+
+#[test]
+fn undeployed_version_gives_way_to_the_deployed_one() {
+    let input = |name: &str| json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": [name] });
+    let (old, new) = (input("a"), input("b"));
+    let at = |second: &Value, description: &str| {
+        let versions = [with_input("1.0.0", &old, "d"), with_input("2.0.0", second, description)];
+        let world = world(catalog(1, versions.into_iter().flatten().collect()));
+        let live = json!([{ "name": "a", "inputSchema": old, "description": "d" }]);
+        world.targets.send_replace(listing(&["server/up@1.0.0"], live));
+        names(&world.see(&Audience::Everyone))
+    };
+    assert_eq!(at(&new, "d"), ["a@1.0.0", "both@1.0.0"], "the schema is another");
+    assert_eq!(at(&old, "d"), ["a@2.0.0", "both@2.0.0"]);
+    assert_eq!(at(&old, "other words"), ["a@2.0.0", "both@2.0.0"], "words alone do not count");
+    let only = world(catalog(1, with_input("2.0.0", &new, "d").into()));
+    let live = json!([{ "name": "a", "inputSchema": old }]);
+    only.targets.send_replace(listing(&["server/up@1.0.0"], live));
+    let alone = names(&only.see(&Audience::Everyone));
+    assert_eq!(alone, ["a@2.0.0", "both@2.0.0"], "there is no other version");
+}
+
+#[test]
+fn unlisted_fallback_serves_what_its_version_registers() {
+    let x = of("x");
+    let of = |name: &str, version: &str, upstream: &str| {
+        tool(name, version, json!({ "source": { "serverVersion": version, "tool": upstream } }))
+    };
+    let world = world(catalog(
+        1,
+        vec![
+            of("a", "1.0.0", "first"),
+            of("a", "3.0.0", "first"),
+            of("neu", "3.0.0", "neu"),
+            of("renamed", "3.0.0", "first"),
+            agent("x", "1.0.0", &[("a", "3.0.0"), ("neu", "3.0.0")]),
+        ],
+    ));
+    world.targets.send_replace(definitions(&["server/up@1.0.0"]));
+    assert_eq!(names(&world.see(&x)), ["a@3.0.0"]);
+    assert_eq!(names(&world.see(&Audience::Everyone)), ["a@1.0.0", "renamed@3.0.0"]);
+    let live = json!([{ "name": "first" }, { "name": "neu" }]);
+    world.targets.send_replace(listing(&["server/up@1.0.0"], live));
+    assert_eq!(names(&world.see(&x)), ["a@3.0.0", "neu@3.0.0"]);
+    let all = names(&world.see(&Audience::Everyone));
+    assert_eq!(all, ["a@3.0.0", "neu@3.0.0", "renamed@3.0.0"]);
 }
 
 #[test]

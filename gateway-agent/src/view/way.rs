@@ -3,13 +3,13 @@
 //! Deliberately absent: what an offer is besides.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     hash::{DefaultHasher, Hash as _},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use registry_core::{
-    Key, Record,
+    Catalog, Key, Record,
     entity::{Agent, Dependency, Skill, Tool},
 };
 use serde_json::{Value, value::RawValue};
@@ -18,8 +18,9 @@ use super::{Offer, Snapshot, TaskSupport};
 use crate::{
     composition::Plan,
     contract::{Contracts, Live},
+    fast_map::FastMap,
     jsonrpc::Object,
-    upstream::{Method, Route, Tools, interfaces_in},
+    upstream::{Method, Route, TargetId, Tools, interfaces_in},
 };
 
 /// How a tool is done.
@@ -42,6 +43,13 @@ pub(super) struct Backing {
     pub(super) interfaces: BTreeMap<Box<str>, Box<str>>,
     /// Its target; `None`: it cannot be called here.
     pub(super) route: Option<Route>,
+}
+
+impl Backing {
+    fn live(&self) -> Live<'_> {
+        let is_provisional = self.route.as_ref().is_some_and(|route| route.is_fallback);
+        Live { tools: self.live.as_ref(), is_provisional }
+    }
 }
 
 impl Way {
@@ -132,12 +140,26 @@ impl Way {
         contracts: &Contracts,
     ) -> bool {
         match self {
-            Self::Upstream(Backing { live, route, .. }) => {
-                let is_provisional = route.as_ref().is_some_and(|route| route.is_fallback);
-                let live = Live { tools: live.as_ref(), is_provisional };
-                contracts.is_quarantined(&snapshot.catalog, record, live)
+            Self::Upstream(backing) => {
+                contracts.is_quarantined(&snapshot.catalog, record, backing.live())
             }
             Self::Composed(plan) => plan.parts().any(|(_, part)| part.is_quarantined()),
+        }
+    }
+
+    /// Whether it, or a part of it, is at the target of a lower version, which lists something else
+    /// or was not listed yet.
+    pub(super) fn is_undeployed(
+        &self,
+        snapshot: &Snapshot,
+        record: &Record,
+        contracts: &Contracts,
+    ) -> bool {
+        match self {
+            Self::Upstream(backing) => {
+                contracts.is_undeployed(&snapshot.catalog, record, backing.live())
+            }
+            Self::Composed(plan) => plan.parts().any(|(_, part)| part.is_undeployed()),
         }
     }
 
@@ -178,12 +200,40 @@ fn meta_of(definition: &RawValue) -> Option<Value> {
     serde_json::from_str(meta.get()).ok()
 }
 
-/// The target of a tool. That of a lower version serves only the tools that it lists.
+/// The target of a tool. That of a lower version serves only the tools that it lists; before the
+/// first connection, those that are registered of the lower version.
 fn route_of(snapshot: &Snapshot, server: &Key, tool: &str) -> Option<Route> {
-    let definitions = &snapshot.definitions;
-    let route = definitions.route(server)?;
-    let lists = |tools: &Arc<Tools>| tools.find(tool).is_some();
-    (!route.is_fallback || definitions.find(server).is_none_or(lists)).then_some(route)
+    let route = snapshot.definitions.route(server)?;
+    let lists = || match snapshot.definitions.find(server) {
+        Some(tools) => tools.find(tool).is_some(),
+        None => snapshot.registered.has(&snapshot.catalog, &route.target, tool),
+    };
+    (!route.is_fallback || lists()).then_some(route)
+}
+
+/// The upstream names of the tools that are registered of servers, collected when a target was not
+/// listed yet.
+#[derive(Debug, Default)]
+pub(super) struct Registered(Mutex<FastMap<TargetId, HashSet<Box<str>>>>);
+
+impl Registered {
+    fn has(&self, catalog: &Catalog, target: &TargetId, tool: &str) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known
+            .entry(target.clone())
+            .or_insert_with(|| upstream_names(catalog, target))
+            .contains(tool)
+    }
+}
+
+fn upstream_names(catalog: &Catalog, target: &TargetId) -> HashSet<Box<str>> {
+    let TargetId { kind, name, version } = target.clone();
+    let Some(version) = version else { return HashSet::new() };
+    let server = Key::new(kind, name, version);
+    let source = |key| catalog.find(key)?.document.entity().as_tool()?.source();
+    let own = catalog.dependents(&server).filter_map(source);
+    let own = own.filter(|source| source.server_key() == server);
+    own.map(|source| source.tool.as_str().into()).collect()
 }
 
 /// The text of one tool's definition.

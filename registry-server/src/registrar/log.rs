@@ -71,6 +71,9 @@ impl Log {
             let error = match (result, lost) {
                 (Ok(()), _) => return Appended::Stored,
                 (Err(AppendError::Store(error)), _) => error,
+                (Err(AppendError::Lost(error)), _) => {
+                    return Appended::Failed(Error::OutcomeUnknown, error);
+                }
                 // The first try may have been stored; then the second finds the log further on.
                 (Err(AppendError::Conflict { .. } | AppendError::RequestIdTaken { .. }), true) => {
                     match self.is_ours(base, commits).await {

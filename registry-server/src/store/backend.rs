@@ -93,6 +93,8 @@ pub(super) enum Appended {
 pub(super) enum Refusal {
     /// The unique constraint on request ids.
     RequestId,
+    /// The files were lost during the commit, so its outcome is unknown.
+    Lost(Error),
     /// Everything else.
     Store(Error),
 }
@@ -176,6 +178,7 @@ impl Backend {
             Ok(Appended::Yes) => Ok(()),
             Ok(Appended::HeadMoved(head)) => Err(AppendError::Conflict { head }),
             Err(Refusal::RequestId) => Err(self.name_request(commits).await),
+            Err(Refusal::Lost(error)) => Err(AppendError::Lost(error)),
             Err(Refusal::Store(error)) => Err(error.into()),
         }
     }

@@ -28,14 +28,15 @@ pub enum Error {
     },
     /// The path of the database no longer names the file that is open.
     #[error(
-        "the file of the database {database} {detail} while the server runs; writes are rejected, \
-         because the next start would not find them; put the original file back (with its -wal \
-         file), or stop the server and restore a backup"
+        "{detail} while the server runs; writes to the database {database} are rejected, because \
+         the next start would not find them; put the original file back (with its -wal file); if \
+         only the -wal file was lost, stop the server with SIGTERM and start it again; otherwise \
+         restore a backup"
     )]
     Moved {
         /// Which.
         database: String,
-        /// How the file changed.
+        /// Which file changed, and how.
         detail: String,
     },
     /// There is no room for more.
@@ -126,6 +127,9 @@ pub enum AppendError {
         /// The commit that has it.
         revision: Revision,
     },
+    /// The database lost its files during the commit, so the outcome is unknown.
+    #[error(transparent)]
+    Lost(Error),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] Error),

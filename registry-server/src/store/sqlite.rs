@@ -73,7 +73,7 @@ impl SqliteStore {
                 .min_connections(connections)
                 .max_connections(connections)
                 .after_connect(move |_, _| {
-                    let checked = file.check().map_err(moved);
+                    let checked = file.connected().map_err(moved);
                     Box::pin(async { checked })
                 })
         };
@@ -84,6 +84,8 @@ impl SqliteStore {
             name: name.into(),
             file,
         };
+        // While one reader is open, closing the writer does not delete the journal.
+        drop(store.readers.acquire().await.map_err(|e| store.explain(&e))?);
         Ok((store, registry))
     }
 
@@ -100,7 +102,7 @@ impl SqliteStore {
         &self.writer
     }
 
-    /// Fails where the file was deleted or replaced since it was opened.
+    /// Fails where the file or its journal was deleted or replaced since it was opened.
     pub(super) fn check_file(&self) -> Result<(), sqlx::Error> {
         self.file.check().map_err(moved)
     }

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::{CALL_HEAD, MODERN, far_side, result_of, status};
-use crate::liar::{Liar, json_answer};
+use crate::liar::{Liar, Script, json_answer};
 
 const MEBIBYTE: u64 = 1 << 20;
 
@@ -30,7 +30,17 @@ struct Scene {
 
 impl Scene {
     /// `result` is what the tool gives.
-    async fn start(result: Value, (runtime, more): (&str, &str)) -> Self {
+    async fn start(result: Value, settings: (&str, &str)) -> Self {
+        let answer = json_answer(&result_of(&json!({ "id": "ID" }), &result));
+        let call = Arc::new(move |_: &str, message: &Value| {
+            // The id has as many bytes, so the length stays true.
+            Some(answer.replacen("\"ID\"", &format!("{:>4}", message["id"].to_string()), 1))
+        });
+        Self::start_at(far_side(MODERN, call), settings).await
+    }
+
+    /// `script` is the far side.
+    async fn start_at(script: Script, (runtime, more): (&str, &str)) -> Self {
         let list = json!({ "type": "object", "properties": {
             "list": { "type": "array", "items": { "type": "integer" } } } });
         let registry = json!({ "schemaVersion": "2.0",
@@ -39,20 +49,19 @@ impl Scene {
                 "provides": [{ "tool": "fetch", "version": "1.0.0" }] }],
             "tools": [{ "name": "fetch", "version": "1.0.0", "description": "Takes a list",
                 "source": { "server": "fetch-server", "serverVersion": "1.2.3", "tool": "fetch" },
-                "inputSchema": { "$ref": "#List:1.0.0" }, "outputSchema": { "$ref": "#List:1.0.0" } }] });
+                "inputSchema": { "$ref": "#List:1.0.0" }, "outputSchema": { "$ref": "#List:1.0.0" } },
+                { "name": "composed", "version": "1.0.0", "description": "Takes a list",
+                "depends": [{ "type": "tool", "name": "fetch", "version": "1.0.0" }],
+                "spec": { "pipeline": { "steps": [
+                    { "id": "only", "operation": { "tool": { "name": "fetch" } } }] } } }] });
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("registry.json");
         std::fs::write(&file, registry.to_string()).expect("a file");
-        let answer = json_answer(&result_of(&json!({ "id": "ID" }), &result));
-        let call = Arc::new(move |_: &str, message: &Value| {
-            // The id has as many bytes, so the length stays true.
-            Some(answer.replacen("\"ID\"", &format!("{:>4}", message["id"].to_string()), 1))
-        });
-        let liar = Liar::start(far_side(MODERN, call)).await;
+        let liar = Liar::start(script).await;
         let gateway = Gateway::start(&GatewayOptions {
             source: format!("file://{}", file.display()),
             targets: format!(
-                "targets: [{{ server: fetch-server, version: 1.2.3, http: \"{}\" }}]\n",
+                "targets: [{{ server: fetch-server, version: 1.2.3, exposes: [resources], http: \"{}\" }}]\n",
                 liar.url
             ),
             runtime: (!runtime.is_empty()).then(|| runtime.to_owned()),
@@ -114,14 +123,32 @@ async fn invalid_result_costs_memory_in_proportion() {
     assert!(grown < 256, "{grown} MiB");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn composition_result_is_reserved_before_it_becomes_a_tree() {
+    let mut result = small();
+    result["structuredContent"] = list(&json!({ "": 0 }), 15_000_000);
+    let scene = Scene::start(result, ("", "")).await;
+    let before = scene.gateway.process.resident_bytes();
+    let answer = scene.client().call("composed", json!({})).await;
+    assert!(answer.is_tool_error(), "{}", answer.status);
+    let told = answer.text();
+    assert!(told.contains("step `only`") && told.contains("limits.bufferedBytes"), "{told}");
+    let grown = scene.grown(before);
+    println!("resident memory grew by at most {grown} MiB");
+    assert!(grown < 128, "{grown} MiB");
+}
+
 /// A whole call as it goes over the wire.
 fn request_of(arguments: &Value) -> String {
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-        "name": "fetch", "arguments": arguments, "_meta": {
-            "io.modelcontextprotocol/protocolVersion": MODERN,
-            "io.modelcontextprotocol/clientCapabilities": {} } } })
-    .to_string();
-    format!("{CALL_HEAD}Content-Length: {}\r\n\r\n{body}", body.len())
+    wire(CALL_HEAD, ("tools/call", json!({ "name": "fetch", "arguments": arguments })))
+}
+
+/// A whole request as it goes over the wire.
+fn wire(head: &str, (method, mut params): (&str, Value)) -> String {
+    params["_meta"] = json!({ "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {} });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,8 +163,8 @@ async fn long_validations_do_not_delay_other_callers() {
         began.elapsed()
     };
     let attacks = futures_util::future::join_all((0..4).map(attack));
-    let others = async {
-        let client = scene.client();
+    let client = scene.client();
+    let median = async || {
         let mut took = Vec::new();
         for _ in 0..20 {
             let began = Instant::now();
@@ -147,10 +174,12 @@ async fn long_validations_do_not_delay_other_callers() {
         took.sort_unstable();
         took[took.len() / 2]
     };
-    let (attacks, median) = tokio::join!(attacks, others);
+    let idle = median().await;
+    let (attacks, busy) = tokio::join!(attacks, median());
     let longest = attacks.into_iter().max().expect("four");
-    println!("four long validations took {longest:?}, half of the other calls {median:?} each");
-    assert!(median < longest / 4, "{median:?} of {longest:?}");
+    println!("four long validations took {longest:?}, other calls {busy:?}, without them {idle:?}");
+    let near = idle.max(Duration::from_millis(5)) * 10;
+    assert!(busy < longest / 4 && busy < near, "{busy:?}, idle {idle:?}, of {longest:?}");
 }
 
 /// 64 MiB for all, so 16 MiB for each caller.
@@ -268,4 +297,61 @@ async fn clients_that_do_not_read_are_limited_and_cut_off() {
         assert!(began.elapsed() < Duration::from_secs(90), "slow readers are cut off");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
+}
+
+/// A far side whose page of resources has 6 MB.
+fn with_resources() -> Script {
+    let inner = far_side(MODERN, Arc::new(|_: &str, _: &Value| None));
+    let description = "x".repeat(20_000);
+    let page: Vec<_> = (0..300)
+        .map(|n| json!({ "name": "r", "uri": format!("test://{n}"), "description": description }))
+        .collect();
+    Arc::new(move |head, body| {
+        let message: Value = serde_json::from_str(body).unwrap_or_default();
+        let result = match message["method"].as_str() {
+            Some("server/discover") => json!({ "resultType": "complete",
+                "supportedVersions": [MODERN], "capabilities": { "tools": {}, "resources": {} } }),
+            Some("resources/list") => json!({ "resultType": "complete", "resources": page }),
+            Some("resources/templates/list") => {
+                json!({ "resultType": "complete", "resourceTemplates": [] })
+            }
+            _ => return inner(head, body),
+        };
+        Some(json_answer(&result_of(&message, &result)))
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_that_clients_do_not_read_are_limited() {
+    let scene = Scene::start_at(with_resources(), ("", LIMITS)).await;
+    let listed = async |client: &ModernClient| {
+        client.request("resources/list", json!({})).await.expect("an answer")
+    };
+    eventually("the resources are listed", || async {
+        listed(&scene.client()).await.message["result"]["resources"].is_array()
+    })
+    .await;
+    let before = scene.gateway.process.resident_bytes();
+    let head = CALL_HEAD.replace("tools/call", "resources/list").replace("Mcp-Name: fetch\r\n", "");
+    let request = wire(&head, ("resources/list", json!({})));
+    let (mut silent, mut statuses) = (Vec::new(), Vec::new());
+    for _ in 0..40 {
+        let mut stream = connect_from(2, &scene.gateway).await;
+        stream.write_all(request.as_bytes()).await.expect("the request");
+        statuses.push(status_of(&mut stream).await);
+        silent.push(stream);
+    }
+    let rejected = statuses.iter().filter(|status| **status == 429).count();
+    println!("{rejected} of 40 lists were rejected: {statuses:?}");
+    assert!((37..40).contains(&rejected), "{statuses:?}");
+    let grown = scene.grown(before);
+    println!("resident memory grew by at most {grown} MiB");
+    assert!(grown < 96, "{grown} MiB");
+    assert_eq!(listed(&scene.client()).await.status, 200, "another address is served");
+    let same = reqwest::Client::builder().local_address(Some([127, 0, 0, 2].into()));
+    let rejection = listed(&scene.client().over(same.build().expect("a client"))).await;
+    assert_eq!((rejection.status, rejection.error_code()), (429, -32603), "{rejection:?}");
+    let data = json!({ "reason": "buffers-full", "setting": "limits.bufferedBytes",
+        "sharedBy": "caller", "limitBytes": 16 << 20 });
+    assert_eq!(rejection.message["error"]["data"], data);
 }

@@ -1,9 +1,14 @@
 //! Targets of registered versions, and a second server with the same tool names.
 
-use acceptance::{Backend, CtlOutput, Gateway, GatewayOptions, ModernClient, Registry, eventually};
+use acceptance::{
+    Backend, CtlOutput, Gateway, GatewayOptions, ModernClient, Registry, binary, eventually,
+};
 use serde_json::{Value, json};
 
-use crate::world::{gateway_revision, readiness};
+use crate::{
+    liar::{Liar, Script, json_answer},
+    world::{gateway_revision, readiness},
+};
 
 /// The URL of one of the demo servers.
 fn url(backend: &Backend, path: &str) -> String {
@@ -99,6 +104,32 @@ async fn second_server_with_same_tool_names_breaks_no_call() {
     assert!(checked.contains("note[no-target]: no target is configured for second"), "{checked}");
 }
 
+#[test]
+fn check_without_catalog_warns_and_names_remedy() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let directory = tempfile::tempdir().expect("a directory");
+    let check = |source: &str| {
+        let mut command = std::process::Command::new(binary("gateway-agent"));
+        command.current_dir(&directory).args(["--check", "--registry", source]);
+        CtlOutput::from(command.output().expect("the gateway runs"))
+    };
+    let warned = check(&format!("grpc://{}", registry.address));
+    assert_eq!(warned.code, 0, "{warned:?}");
+    let warning = "warning[not-checked]: the routing was not checked: the cache \
+                   ./cache/registry-v2.json has no catalog";
+    assert!(warned.stdout.contains(warning), "{warned:?}");
+    for remedy in ["`registryctl export --out registry.json`", "--registry file://./registry.json"]
+    {
+        assert!(warned.stdout.contains(remedy), "{warned:?}");
+    }
+    let file = directory.path().join("registry.json");
+    registry.run(&["export", "--out", file.to_str().expect("UTF-8")]);
+    let checked = check("file://./registry.json");
+    assert!(!checked.stdout.contains("not-checked"), "{checked:?}");
+    assert!(checked.stdout.contains("note[no-target]"), "{checked:?}");
+}
+
 #[tokio::test]
 async fn prefix_and_rename_keep_upstream_tool_names() {
     let (registry, backend) = (Registry::start(), Backend::start());
@@ -163,7 +194,7 @@ async fn new_server_version_uses_previous_target_with_warning() {
         let found = tools.iter().find(|tool| tool["name"] == "fetch");
         found.map(|tool| tool["_meta"]["registry/version"].clone()).unwrap_or_default()
     };
-    assert_eq!(version().await, "1.1.0");
+    eventually("the new version is listed", || async { version().await == "1.1.0" }).await;
     eventually("the new version is called", || fetches(&client)).await;
 
     let warning = "server/web@1.1.0 has no target and uses the target of server/web@1.0.0";
@@ -194,6 +225,117 @@ async fn new_server_version_uses_previous_target_with_warning() {
     .await;
     assert!(!checked(&gateway).contains("previous-target"));
     eventually("it is called at its own target", || fetches(&client)).await;
+}
+
+/// A server of these tools, which answers each call with this text.
+fn server_of(tools: Value, text: &'static str) -> Script {
+    std::sync::Arc::new(move |_, body| {
+        let asked: Value = serde_json::from_str(body).unwrap_or_default();
+        let mut result = match asked["method"].as_str() {
+            Some("server/discover") => {
+                json!({ "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} } })
+            }
+            Some("tools/list") => json!({ "tools": tools }),
+            Some("tools/call") => json!({ "content": [{ "type": "text", "text": text }] }),
+            _ => json!({}),
+        };
+        result["resultType"] = "complete".into();
+        result["ttlMs"] = 0.into();
+        result["cacheScope"] = "private".into();
+        Some(json_answer(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result })))
+    })
+}
+
+/// The tool `zeta` with these required arguments; `build` is in its `_meta`.
+fn zeta(required: &[&str], build: &str) -> Value {
+    let properties: Value =
+        required.iter().map(|name| ((*name).to_owned(), json!({ "type": "string" }))).collect();
+    let input = json!({ "type": "object", "properties": properties, "required": required });
+    json!({ "name": "zeta", "inputSchema": input, "_meta": { "test/build": build } })
+}
+
+/// Imports a server as this version of `server/up`.
+fn import_up(registry: &Registry, server: &Liar, version: &str) {
+    let flags = ["--name", "up", "--version", version, "--apply", "--yes"];
+    let done = registry.ctl(&[&["import", "mcp", &server.url], &flags[..]].concat());
+    assert!(done.success(), "{done:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn undeployed_version_changes_no_list_and_no_call() {
+    let registry = Registry::start();
+    let deployed = Liar::start(server_of(json!([zeta(&["a"], "one")]), "one")).await;
+    let next = Liar::start(server_of(json!([zeta(&["a", "b"], "two")]), "two")).await;
+    import_up(&registry, &deployed, "1.0.0");
+    let own = [("up", "1.0.0", &*deployed.url)];
+    let mut options = options(&registry, &own);
+    options.runtime = Some("{ inputValidation: deny }".to_owned());
+    let gateway = Gateway::start(&options);
+    caught_up(&gateway, &registry).await;
+    let client = ModernClient::anonymous(&gateway.mcp_url());
+    let old_form = json!({ "a": "x" });
+    eventually("the server is called", || async {
+        client.call("zeta", old_form.clone()).await.text() == "one"
+    })
+    .await;
+    let before = client.tools().await;
+    import_up(&registry, &next, "2.0.0");
+    caught_up(&gateway, &registry).await;
+    let warning = "server/up@2.0.0 has no target and uses the target of server/up@1.0.0";
+    eventually("the log warns", || async { gateway.process.stderr().contains(warning) }).await;
+    assert_eq!(client.tools().await, before, "the deployed version is listed");
+    assert_eq!(client.call("zeta", old_form.clone()).await.text(), "one");
+
+    let both = [own[0], ("up", "2.0.0", &*next.url)];
+    let targets = self::options(&registry, &both).targets;
+    gateway.configure(&GatewayOptions { targets, ..options });
+    eventually("the new version has a target", || async {
+        client.call("zeta", json!({ "a": "x", "b": "y" })).await.text() == "two"
+    })
+    .await;
+    assert!(client.call("zeta", old_form).await.is_tool_error());
+    assert_eq!(client.tools().await[0]["_meta"]["registry/version"], "2.0.0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unreachable_fallback_lists_only_tools_of_lower_version() {
+    let registry = Registry::start();
+    let known = zeta(&["a"], "one");
+    let deployed = Liar::start(server_of(json!([known]), "one")).await;
+    let neu = json!({ "name": "neu", "inputSchema": { "type": "object" } });
+    let next = Liar::start(server_of(json!([known, neu]), "three")).await;
+    import_up(&registry, &deployed, "1.0.0");
+    import_up(&registry, &next, "3.0.0");
+    let options = options(&registry, &[("up", "1.0.0", &deployed.url)]);
+    let mut gateway = Gateway::start(&options);
+    caught_up(&gateway, &registry).await;
+    let client = ModernClient::anonymous(&gateway.mcp_url());
+    let version = async || {
+        let tools = client.tools().await;
+        assert_eq!(tools.len(), 1, "{tools:?}");
+        assert_eq!(tools[0]["name"], "zeta");
+        tools[0]["_meta"]["registry/version"].as_str().map(str::to_owned)
+    };
+    eventually("the new version is listed at the target", || async {
+        version().await.as_deref() == Some("3.0.0")
+    })
+    .await;
+    eventually("the cache has both versions", || async {
+        std::fs::read_to_string(gateway.cache()).is_ok_and(|text| text.contains("3.0.0"))
+    })
+    .await;
+
+    drop(deployed);
+    gateway.process.stop();
+    gateway.restart(&options);
+    caught_up(&gateway, &registry).await;
+    let client = ModernClient::anonymous(&gateway.mcp_url());
+    assert_eq!(client.tool_names().await, ["zeta"], "the server at the target never had `neu`");
+    let unknown = client.call("neu", json!({})).await;
+    assert!(
+        unknown.message["error"]["message"].to_string().contains("Unknown tool"),
+        "{unknown:?}"
+    );
 }
 
 #[tokio::test]

@@ -96,6 +96,9 @@ pub enum Cause {
         /// How much they may.
         most: usize,
     },
+    /// The caller has no memory left for the result.
+    #[error("no memory for the result: {0}; it was discarded")]
+    NoMemory(Exhausted),
     /// Its breaker is open; nothing was done.
     #[error("the circuit breaker `{name}` is open for {retry_after_s} s; nothing was done")]
     Open {

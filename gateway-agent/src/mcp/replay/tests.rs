@@ -144,6 +144,109 @@ async fn answer_without_room_reaches_a_connected_reader() {
     assert!(next(&mut reader).await.unwrap().contains("xxx"));
 }
 
+/// A completed stream of a caller whose client has everything.
+async fn delivered(replays: &Replays, principal: &Principal) -> Arc<Replay> {
+    let replay = replays.begin(&SESSION.into(), principal, Id::parse("7").unwrap()).unwrap();
+    let mut reader = replay.reader(0);
+    replay.push(message(&"x".repeat(90)), true).await;
+    replay.complete();
+    assert!(next(&mut reader).await.is_some());
+    assert_eq!(next(&mut reader).await, None);
+    replay
+}
+
+/// A completed stream whose client has nothing; gives what it gets when it resumes.
+async fn undelivered(replays: &Replays) -> String {
+    let replay = begin(replays);
+    drop(replay.reader(0));
+    replay.push(message(&"y".repeat(90)), true).await;
+    replay.complete();
+    next(&mut replay.reader(0)).await.unwrap()
+}
+
+#[tokio::test]
+async fn delivered_streams_give_way_oldest_first() {
+    let replays = replays(8, 4 * 2 * (OVERHEAD + 100));
+    let [first, second] = [delivered(&replays, &None).await, delivered(&replays, &None).await];
+    assert!(undelivered(&replays).await.contains("yyy"));
+    assert!(replays.resume(SESSION, &id(&first, 0)).is_err(), "the oldest one was evicted");
+    first.abandoned().await;
+    assert!(replays.resume(SESSION, &id(&second, 0)).is_ok());
+    assert!(undelivered(&replays).await.contains("yyy"));
+    let told = undelivered(&replays).await;
+    assert!(told.contains("at most 16 MiB") && told.contains("call again"), "{told}");
+    replays.end(&second);
+    assert!(replays.budget.delivered().pop().is_none());
+}
+
+#[tokio::test]
+async fn resumed_stream_is_not_evicted() {
+    let replays = replays(8, 4 * (OVERHEAD + 100));
+    let resumed = begin(&replays);
+    drop(resumed.reader(0));
+    resumed.push(Bytes::new(), false).await;
+    resumed.complete();
+    let reader = resumed.resume(0).unwrap();
+    assert!(undelivered(&replays).await.contains("at most 16 MiB"));
+    drop(reader);
+    assert!(undelivered(&replays).await.contains("yyy"));
+}
+
+#[tokio::test]
+async fn delivered_streams_of_others_give_way() {
+    let replays = replays(8, 4 * (OVERHEAD + 100));
+    let mut streams = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        streams.push(delivered(&replays, &Some(name.into())).await);
+    }
+    assert!(undelivered(&replays).await.contains("yyy"));
+    let is_there = |replay: &Arc<Replay>| replays.resume(SESSION, &id(replay, 0)).is_ok();
+    assert_eq!(streams.iter().map(is_there).collect::<Vec<_>>(), [false, true, true, true]);
+}
+
+#[tokio::test]
+async fn answer_without_room_is_kept_once_others_are_delivered() {
+    let replays = replays(8, 4 * (OVERHEAD + 100));
+    let (earlier, later) = (begin(&replays), begin(&replays));
+    let mut reading = earlier.reader(0);
+    earlier.push(message(&"x".repeat(90)), true).await;
+    earlier.complete();
+    let connected = later.reader(0);
+    later.push(message(&"y".repeat(90)), true).await;
+    while next(&mut reading).await.is_some() {}
+    drop(reading);
+    drop(connected);
+    assert!(next(&mut later.reader(0)).await.unwrap().contains("yyy"));
+}
+
+#[tokio::test]
+async fn event_beyond_the_last_is_unknown() {
+    let replays = replays(8, 1 << 20);
+    let replay = begin(&replays);
+    replay.push(message("a"), false).await;
+    for beyond in [1, 2, u64::MAX] {
+        let found = replays.resume(SESSION, &id(&replay, beyond)).map(drop);
+        assert_eq!(found, Err(Rejection::EventUnknown), "{beyond}");
+    }
+    let mut reader = replays.resume(SESSION, &id(&replay, 0)).unwrap();
+    replay.push(message("b"), false).await;
+    assert!(next(&mut reader).await.unwrap().contains("data: \"b\""));
+}
+
+#[tokio::test]
+async fn cancelled_request_names_the_limit() {
+    let replays = replays(4, 1 << 20);
+    let detached = [begin(&replays), begin(&replays)];
+    for replay in &detached {
+        replay.push(Bytes::new(), false).await;
+        drop(replay.reader(0));
+    }
+    let refused = replays.resume(SESSION, &id(&detached[1], 0)).map(drop).unwrap_err();
+    let limits = format!("{} requests of its caller ({REQUESTS} of all callers)", REQUESTS / 4);
+    let told = refused.to_string();
+    assert!(told.contains(&limits) && told.contains(&format!("{} s", GRACE.as_secs())), "{told}");
+}
+
 #[tokio::test]
 async fn ended_session_ends_requests_without_connection() {
     let replays = replays(8, 1 << 20);

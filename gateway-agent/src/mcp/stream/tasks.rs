@@ -22,7 +22,7 @@ use crate::{
     pipeline::{self, About, Error, Outcome, Relay, Task},
     respond::result,
     shares::{Scarce, Share, Shares},
-    upstream::{self, Context, Method},
+    upstream::{self, Context},
 };
 
 /// Most tasks of one subscription.
@@ -138,19 +138,12 @@ impl Watched {
     }
 
     async fn ask(&self) -> Result<Outcome, Error> {
-        let (gateway, method) = (&self.endpoint.gateway, Method::GetTask);
+        let gateway = &self.endpoint.gateway;
         let span = gateway.tracer().begin(&self.context.trace);
-        let audited = self.about.audited();
-        let mut record = CallRecord::begin(method.as_str(), self.who.era, &audited, 0, span);
-        let relay = Relay {
-            claim: self.who.claim.clone(),
-            client: self.who.client.clone(),
-            method,
-            about: self.about.clone(),
-            params: Vec::new(),
-            context: self.context.clone(),
-            side: None,
-        };
+        let caller = (self.who.claim.clone(), self.who.client.clone());
+        let relay = Relay::task_status(caller, self.about.clone(), self.context.clone());
+        let (method, audited) = (relay.method.as_str(), relay.about.audited());
+        let mut record = CallRecord::begin(method, self.who.era, &audited, 0, span);
         let outcome = pipeline::relay(gateway, &relay, &mut record).await;
         if let Err(error) = &outcome {
             record.failed(error);

@@ -176,6 +176,7 @@ impl Bench {
             tool_limits: Vec::new(),
             session_key_file: None,
             drain_notice: Duration::ZERO,
+            drain_timeout: None,
             admin: None,
             tracing: TracingConfig::default(),
         };

@@ -1,30 +1,38 @@
 //! What becomes of a caller's credentials: they end here, and sessions belong to whom they prove.
 
+use std::collections::BTreeMap;
+
+use futures_util::StreamExt as _;
 use registry_core::Digest;
 use serde_json::json;
 
-use super::harness::{Ask, Bench, Setup};
+use super::{
+    far_side::FarSide,
+    harness::{Ask, Bench, Setup},
+    relayed::messages,
+};
 use crate::{
     config::{ApiKeyConfig, ProofsConfig},
+    upstream::Era,
     view::testing::tool,
 };
 
 const KEYS: [&str; 2] = ["first-secret", "second-secret"];
 
-/// A gateway where both keys are the same agent's.
-async fn bench() -> Bench {
+/// Both keys are the same agent's.
+fn proofs() -> ProofsConfig {
     let key = |key: &str| ApiKeyConfig {
         agent: "team/a".to_owned(),
         version: None,
         digest: Digest::of(key.as_bytes()),
         scopes: Vec::new(),
     };
-    let proofs = ProofsConfig {
-        required: true,
-        api_keys: KEYS.map(key).to_vec(),
-        ..ProofsConfig::default()
-    };
-    Bench::start(Setup { proofs, ..Setup::default() }, vec![tool("t", "1.0.0", json!({}))]).await
+    ProofsConfig { required: true, api_keys: KEYS.map(key).to_vec(), ..ProofsConfig::default() }
+}
+
+async fn bench() -> Bench {
+    let setup = Setup { proofs: proofs(), ..Setup::default() };
+    Bench::start(setup, vec![tool("t", "1.0.0", json!({}))]).await
 }
 
 fn bearer(key: &str) -> String {
@@ -62,4 +70,54 @@ async fn a_session_is_of_whoever_proved_who_it_is_and_of_nobody_else() {
         (nobody.error(), &nobody.headers["www-authenticate"]),
         ((401, -32600), &"Bearer".parse().unwrap())
     );
+}
+
+#[tokio::test]
+async fn scopes_are_checked_again_after_input() {
+    let (far_side, transport) = FarSide::start(Era::Modern).await;
+    let mut proofs = proofs();
+    proofs.scopes = BTreeMap::from([("works".to_owned(), vec!["w".to_owned()])]);
+    let setup = Setup { proofs, transport: Some(transport), ..Setup::default() };
+    let tools = || vec![tool("asks", "1.0.0", json!({})), tool("works", "1.0.0", json!({}))];
+    let bench = Bench::start(setup, tools()).await;
+    let authorized = |ask: Ask| ask.with("x-api-key", KEYS[0]);
+    let mut open = Ask::initialize("2025-11-25");
+    open.body["params"]["capabilities"] = json!({ "elicitation": {} });
+    let opened = bench.got(authorized(open).build()).await;
+    let session = opened.headers["mcp-session-id"].to_str().unwrap();
+    let call = Ask::legacy(session, "tools/call", json!({ "name": "asks" }));
+    let mut body = bench.send(authorized(call).build()).await.into_body().into_data_stream();
+    let mut text = String::new();
+    let question = loop {
+        text.push_str(std::str::from_utf8(&body.next().await.unwrap().unwrap()).unwrap());
+        if let Some(question) = messages(&text).pop() {
+            break question;
+        }
+    };
+    assert_eq!(question["method"], "elicitation/create");
+    // The newest version has a tool inside that the caller has no scope for.
+    let mut newest = tool("asks", "2.0.0", json!({}));
+    newest.document = json!({ "name": "asks", "version": "2.0.0",
+        "depends": [{ "type": "tool", "name": "works", "version": "1.0.0" }],
+        "spec": { "pipeline": { "steps": [
+            { "id": "s", "operation": { "tool": { "name": "works" } } }] } } });
+    bench.publish(2, tools().into_iter().chain([newest]).collect());
+    let mut reply = Ask::legacy(session, "", json!({}));
+    reply.body =
+        json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "accept" } });
+    assert_eq!(bench.got(authorized(reply).build()).await.status, 202);
+    let mut rest = String::new();
+    while let Some(Ok(chunk)) = body.next().await {
+        rest.push_str(std::str::from_utf8(&chunk).unwrap());
+        if !messages(&rest).is_empty() {
+            break;
+        }
+    }
+    let answer = messages(&rest).pop().unwrap();
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    assert!(
+        answer["error"]["message"].as_str().unwrap().ends_with("takes the scopes: w"),
+        "{answer}"
+    );
+    assert_eq!(far_side.seen("tools/call").len(), 1);
 }

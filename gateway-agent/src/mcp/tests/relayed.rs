@@ -297,7 +297,7 @@ async fn who_may_use_none_of_a_servers_tools_sees_nothing_of_it() {
         discovered["capabilities"]["resources"],
         json!({ "listChanged": true, "subscribe": true })
     );
-    assert_eq!(discovered["instructions"], "# up\n\nBe kind.");
+    assert_eq!(discovered["instructions"], "# up\n\n> Be kind.");
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ use super::{
 };
 use crate::{
     config::LimitsConfig,
-    jsonrpc::{self, Limits, Message},
+    jsonrpc::{self, Limits, Message, Outcome},
 };
 
 /// How many messages may wait for a child that does not read.
@@ -152,7 +152,7 @@ impl Connection {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         let side = outgoing.request().and_then(|request| request.side).cloned();
-        let is_asker = asker.is_some();
+        let has_token = asker.as_ref().is_some_and(Asker::has_token);
         let waiting = Waiting { answer: Some(answer), side, asker };
         match self.pending().as_mut() {
             Some(pending) => pending.insert(id, waiting),
@@ -160,7 +160,7 @@ impl Connection {
         };
         let is_list = matches!(outgoing, Outgoing::List { .. });
         let mut cancel = CancelOnDrop { connection: self, id, is_list, must_tell: false };
-        let line = on_one_line(if is_asker {
+        let line = on_one_line(if has_token {
             outgoing.write_with_token(id, era)
         } else {
             outgoing.write(id, era)
@@ -266,7 +266,11 @@ impl Connection {
             Ok(Message::Response(response)) => {
                 let id = response.id.and_then(|id| id.as_raw().parse().ok());
                 if let Some(waiting) = id.and_then(|id| self.take(id)) {
-                    self.questions.answered(waiting.asker.as_ref());
+                    let result = match response.outcome {
+                        Outcome::Result(result) => Some(result),
+                        Outcome::Error(_) => None,
+                    };
+                    self.questions.answered(waiting.asker, result);
                     if let Some(answer) = waiting.answer {
                         let _ = answer.send(Ok(response.outcome.into()));
                     }
@@ -288,8 +292,11 @@ impl Connection {
 
     fn receive_too_long(self: &Arc<Self>, head: &[u8], tail: &[u8]) -> bool {
         let waiting = response_id(head, tail).and_then(|id| self.take(id));
+        let answer = waiting.and_then(|waiting| {
+            self.questions.answered(waiting.asker, None);
+            waiting.answer
+        });
         self.settle_questions();
-        let answer = waiting.and_then(|waiting| waiting.answer);
         answer.is_some_and(|answer| {
             answer.send(Err(Error::TooLarge { limit_bytes: self.limit_bytes })).is_ok()
         })
@@ -325,7 +332,7 @@ impl Connection {
     }
 
     /// Cancels a request and returns whether it was waiting. A sent request that may cause questions
-    /// stays in the table for a short time.
+    /// stays in the table until the child answers it, at most for its time limit.
     fn leave(self: &Arc<Self>, id: u64, was_sent: bool) -> bool {
         let mut pending = self.pending();
         let Some(waiting) = pending.as_mut().and_then(|pending| pending.get_mut(&id)) else {
@@ -334,8 +341,11 @@ impl Connection {
         waiting.answer = None;
         waiting.side = None;
         let is_kept = was_sent && waiting.asker.as_mut().is_some_and(Asker::leave);
-        if !is_kept && let Some(pending) = pending.as_mut() {
-            pending.remove(&id);
+        if let Some(pending) = pending.as_mut() {
+            pending.retain(|known, waiting| {
+                (is_kept || *known != id)
+                    && !waiting.asker.as_ref().is_some_and(Asker::is_forgotten)
+            });
         }
         drop(pending);
         self.settle_questions();

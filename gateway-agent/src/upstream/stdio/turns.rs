@@ -7,7 +7,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -16,10 +19,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::{
-    shares::{Principal, Scarce, Shares},
-    upstream::gate::Overloaded,
-};
+use crate::shares::{Exhausted, Principal, Scarce, Shares};
 
 /// Longest wait for the turn of an unknown tool, so that a slow first call does not block others.
 const LEARN: Duration = Duration::from_secs(5);
@@ -65,6 +65,18 @@ impl Habits {
         }
     }
 
+    /// Records that a tool may have asked without a progress token, unless more is known of it.
+    pub(super) fn may_ask(&self, tool: &str) {
+        if self.of(tool).is_none() {
+            self.learn(tool, Habit::Asks);
+        }
+    }
+
+    /// Whether the tool asks without a progress token.
+    pub(super) fn asks(&self, tool: &str) -> bool {
+        self.of(tool) == Some(Habit::Asks)
+    }
+
     fn learn(&self, tool: &str, habit: Habit) {
         self.lock().insert(tool.into(), habit);
         self.changed.send_replace(());
@@ -82,6 +94,42 @@ impl Habits {
 /// The turn of one call; the next call has it when this is dropped.
 pub(super) type Turn = OwnedSemaphorePermit;
 
+/// The reason why a call has not started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoTurn {
+    /// The question of a running call is unanswered.
+    #[error(
+        "another caller's question is unanswered, and the server's questions do not identify their \
+         call; retry later, or set `maxCallerChildren` on the target"
+    )]
+    Unanswered,
+    /// Another call has not ended.
+    #[error(
+        "another call has not ended, and calls run one at a time because the server's questions do not \
+         identify their call; retry later, or set `maxCallerChildren` on the target"
+    )]
+    Running,
+    /// The caller has too many calls in the queue.
+    #[error(
+        "{most} calls of this caller wait for their turn already, and no more are allowed; retry later, \
+         or set `maxCallerChildren` on the target"
+    )]
+    Full {
+        /// The limit.
+        most: usize,
+    },
+}
+
+/// A delivered question without an answer, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Unanswered(Arc<AtomicUsize>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The turns of one child.
 #[derive(Debug)]
 pub(super) struct Turns {
@@ -91,7 +139,8 @@ pub(super) struct Turns {
     is_ambiguous: watch::Sender<bool>,
     /// Each caller has a quarter of the places in the queue.
     queue: Arc<Shares>,
-    most_waiting: usize,
+    /// Delivered questions without an answer.
+    unanswered: Arc<AtomicUsize>,
     learn: Duration,
 }
 
@@ -102,7 +151,7 @@ impl Turns {
             one: Arc::new(Semaphore::new(1)),
             is_ambiguous: watch::channel(false).0,
             queue: Shares::quarters(Scarce::Answers, most_waiting),
-            most_waiting,
+            unanswered: Arc::default(),
             learn: LEARN,
         }
     }
@@ -116,20 +165,34 @@ impl Turns {
         self.is_ambiguous.send_replace(is_ambiguous);
     }
 
+    /// Counts a delivered question until the result is dropped.
+    pub(super) fn unanswered(&self) -> Unanswered {
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
+        Unanswered(Arc::clone(&self.unanswered))
+    }
+
+    fn late(&self) -> NoTurn {
+        let is_unanswered =
+            *self.is_ambiguous.borrow() || self.unanswered.load(Ordering::Relaxed) > 0;
+        if is_unanswered { NoTurn::Unanswered } else { NoTurn::Running }
+    }
+
     /// Waits until a call of this tool may start, at most this long.
     pub(super) async fn enter(
         &self,
         tool: &str,
         (principal, within): (&Principal, Duration),
-    ) -> Result<Option<Turn>, Overloaded> {
-        let late = Overloaded { waiting: self.most_waiting };
+    ) -> Result<Option<Turn>, NoTurn> {
         let turn = if self.is_free(tool) {
             None
         } else if let Ok(turn) = Arc::clone(&self.one).try_acquire_owned() {
             Some(turn)
         } else {
-            let _place = self.queue.take(principal).map_err(|_| late)?;
-            self.queued(tool, Instant::now() + within).await.map_err(|_| late)?
+            let full = |why: Exhausted| match why {
+                Exhausted::Own { most, .. } | Exhausted::All { most, .. } => NoTurn::Full { most },
+            };
+            let _place = self.queue.take(principal).map_err(full)?;
+            self.queued(tool, Instant::now() + within).await.map_err(|_| self.late())?
         };
         if !*self.is_ambiguous.borrow() {
             return Ok(turn);
@@ -138,7 +201,7 @@ impl Turns {
         let clear =
             tokio::time::timeout(within, is_ambiguous.wait_for(|is_ambiguous| !is_ambiguous));
         // The sender lives as long as this.
-        clear.await.map_err(|_| late).map(|_| turn)
+        clear.await.map_err(|_| self.late()).map(|_| turn)
     }
 
     fn is_free(&self, tool: &str) -> bool {
@@ -236,7 +299,14 @@ mod tests {
         let ann = Some(Arc::from("ann"));
         let mut waiting = [0, 1].map(|_| Box::pin(turns.enter("asks", (&ann, LONG))));
         assert!(waiting.iter_mut().all(|call| call.as_mut().now_or_never().is_none()));
-        assert!(turns.enter("asks", (&ann, LONG)).await.is_err(), "two of eight are a quarter");
-        assert!(turns.enter("asks", (&None, SHORT)).await.is_err());
+        let full = turns.enter("asks", (&ann, LONG)).await.unwrap_err();
+        assert_eq!(full, NoTurn::Full { most: 2 }, "a quarter of eight");
+        let running = turns.enter("asks", (&None, SHORT)).await.unwrap_err();
+        assert_eq!(running, NoTurn::Running);
+        let question = turns.unanswered();
+        let unanswered = turns.enter("asks", (&None, SHORT)).await.unwrap_err();
+        assert_eq!(unanswered, NoTurn::Unanswered);
+        drop(question);
+        assert_eq!(turns.late(), NoTurn::Running);
     }
 }

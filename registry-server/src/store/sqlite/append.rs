@@ -7,6 +7,7 @@ use sqlx::{Connection as _, QueryBuilder, Sqlite, SqliteConnection};
 
 use super::SqliteStore;
 use crate::store::{
+    Error,
     backend::{Appended, Refusal},
     batch::{Batch, NewKey, NewSetting},
     row::{HeadRow, chain, corrupt, revision, stored},
@@ -26,7 +27,11 @@ impl SqliteStore {
         self.check_file().map_err(refused)?;
         let mut connection = self.writer.acquire().await.map_err(refused)?;
         let appended = self.append_on(&mut connection, expected, batch).await;
-        if appended.is_err() {
+        let is_moved = |refusal: &Refusal| {
+            matches!(refusal, Refusal::Lost(_) | Refusal::Store(Error::Moved { .. }))
+        };
+        // Where the files are lost, no new connection would find them.
+        if appended.as_ref().is_err_and(|refusal| !is_moved(refusal)) {
             // After a full disk, say, SQLite has rolled back by itself, and the driver believes
             // itself within a transaction for ever.
             connection.close_on_drop();
@@ -51,6 +56,8 @@ impl SqliteStore {
         write(&mut transaction, batch).await.map_err(refused)?;
         self.check_file().map_err(refused)?;
         transaction.commit().await.map_err(refused)?;
+        // A file that was lost since the check before took the commits with it, or not.
+        self.check_file().map_err(|e| Refusal::Lost(self.explain(&e)))?;
         Ok(Appended::Yes)
     }
 }
@@ -192,4 +199,43 @@ async fn insert_changes(
         .await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use registry_core::ChainHash;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn files_lost_during_commit_leave_outcome_unknown() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("registry.db");
+        for lost in ["registry.db-wal", "registry.db"] {
+            let (store, registry) = SqliteStore::open(&path, "test".to_owned()).await.unwrap();
+            let lost = directory.path().join(lost);
+            let mut connection = store.writer.acquire().await.unwrap();
+            connection.lock_handle().await.unwrap().set_commit_hook(move || {
+                let _ = fs::remove_file(&lost);
+                true
+            });
+            drop(connection);
+            let batch = Batch {
+                head: Revision(0),
+                chain: ChainHash::genesis(&registry),
+                commits: Vec::new(),
+                changes: Vec::new(),
+                entities: Vec::new(),
+                lifecycles: Vec::new(),
+                settings: Vec::new(),
+            };
+            let appended = store.append(Revision(0), &batch).await;
+            assert!(matches!(appended, Err(Refusal::Lost(Error::Moved { .. }))));
+            let appended = store.append(Revision(0), &batch).await;
+            assert!(matches!(appended, Err(Refusal::Store(Error::Moved { .. }))));
+            store.close().await;
+        }
+    }
 }

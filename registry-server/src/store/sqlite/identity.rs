@@ -1,5 +1,6 @@
-//! The identity of the database file: a file that is deleted or replaced keeps working for the
-//! process that has it open, and everything written to it is lost at the next start.
+//! The identity of the database file and of its journal (`-wal`): a file that is deleted or replaced
+//! keeps working for the process that has it open, and everything written to it is lost at the next
+//! start. New commits are in the journal only, so each of the two files matters.
 //!
 //! The path is only examined, never opened: closing any descriptor of the file would release the
 //! locks that SQLite holds on it (POSIX advisory locks).
@@ -8,38 +9,64 @@ use std::{
     fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
-/// The file that a path named when the database was opened.
+/// The files that two paths named when the database was opened.
 #[derive(Debug)]
 pub(super) struct FileIdentity {
     path: PathBuf,
     /// Device and inode; an error is kept as none, and then nothing is checked.
     opened: Option<(u64, u64)>,
+    /// SQLite puts it beside the target of a symbolic link.
+    journal: PathBuf,
+    /// Not set before the first connection, which creates the journal.
+    journal_opened: OnceLock<(u64, u64)>,
 }
 
-/// The path names another file, or none.
+/// One of the paths names another file, or none.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Moved(pub(super) String);
 
 impl FileIdentity {
     pub(super) fn of(path: &Path) -> Self {
-        Self { path: path.to_owned(), opened: identity(path).ok() }
-    }
-
-    /// Compares the file at the path with the one that was opened.
-    pub(super) fn check(&self) -> Result<(), Moved> {
-        let Some(opened) = self.opened else { return Ok(()) };
-        match identity(&self.path) {
-            Ok(found) if found == opened => Ok(()),
-            Ok(_) => Err(Moved("was replaced by another file".to_owned())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(Moved("was deleted or moved".to_owned()))
-            }
-            Err(error) => Err(Moved(format!("cannot be found ({error})"))),
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let mut journal = target.into_os_string();
+        journal.push("-wal");
+        Self {
+            path: path.to_owned(),
+            opened: identity(path).ok(),
+            journal: journal.into(),
+            journal_opened: OnceLock::new(),
         }
     }
+
+    /// Notes the journal of the first connection, and checks that a later one has opened the same
+    /// files.
+    pub(super) fn connected(&self) -> Result<(), Moved> {
+        if let Ok(found) = identity(&self.journal) {
+            self.journal_opened.get_or_init(|| found);
+        }
+        self.check()
+    }
+
+    /// Compares the files at the paths with those that were opened.
+    pub(super) fn check(&self) -> Result<(), Moved> {
+        compare(&self.path, self.opened)?;
+        compare(&self.journal, self.journal_opened.get().copied())
+    }
+}
+
+fn compare(path: &Path, opened: Option<(u64, u64)>) -> Result<(), Moved> {
+    let Some(opened) = opened else { return Ok(()) };
+    let problem = match identity(path) {
+        Ok(found) if found == opened => return Ok(()),
+        Ok(_) => "was replaced by another file".to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted or moved".to_owned(),
+        Err(error) => format!("cannot be found ({error})"),
+    };
+    Err(Moved(format!("{} {problem}", path.display())))
 }
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
@@ -63,5 +90,24 @@ mod tests {
         assert!(file.check().unwrap_err().to_string().contains("replaced"));
         fs::rename(&kept, &path).unwrap();
         file.check().unwrap();
+    }
+
+    #[test]
+    fn journal_is_checked_once_it_exists() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, journal) =
+            (directory.path().join("registry.db"), directory.path().join("registry.db-wal"));
+        fs::write(&path, "a").unwrap();
+        let link = directory.path().join("link.db");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        for path in [path, link] {
+            let file = FileIdentity::of(&path);
+            file.connected().unwrap();
+            fs::write(&journal, "b").unwrap();
+            file.connected().unwrap();
+            fs::remove_file(&journal).unwrap();
+            let error = file.check().unwrap_err().to_string();
+            assert!(error.ends_with("registry.db-wal was deleted or moved"), "{error}");
+        }
     }
 }

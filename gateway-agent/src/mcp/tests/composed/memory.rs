@@ -110,6 +110,9 @@ async fn keys_beyond_64_bits_are_refused_or_not_cached() {
     let (_, reason, message) = composed.failure("once", order()).await;
     assert_eq!(reason, "inexact-key");
     assert!(message.contains("nothing was done; pass it as a string"), "{message}");
+    // The same double as 1234567890123456.78 and .79.
+    let amount = json!({ "order": 1_234_567_890_123_456.8 });
+    assert_eq!(composed.failure("once", amount).await.1, "inexact-key");
     assert_eq!(composed.upstream.calls("count").len(), 0);
     assert_eq!(composed.value("cached", order()).await["n"], 1);
     assert_eq!(composed.value("cached", order()).await["n"], 2, "called without the cache");

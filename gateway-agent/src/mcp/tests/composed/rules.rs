@@ -238,3 +238,26 @@ async fn it_is_known_what_a_call_comes_to_and_how_deep() {
     let called: Vec<_> = called.iter().map(registry_core::Name::as_str).collect();
     assert_eq!(called, ["echo", "inner", "outer", "say"]);
 }
+
+#[tokio::test]
+async fn values_take_memory_until_their_pattern_ends() {
+    // About 83 KB as a tree of values.
+    let objects = || constant(json!({ "list": vec![json!({ "": 0 }); 100] }));
+    let limits = LimitsConfig { buffered_bytes: 4 * 200_000, ..Setup::default().limits };
+    let once = [step("big", "echo", objects()), step("small", "echo", constant(json!({})))];
+    let thrice = ["a", "b", "c"].map(|id| step(id, "echo", objects()));
+    let each =
+        json!({ "mapEach": { "inner": { "pattern": pipeline(&once) }, "maxConcurrency": 1 } });
+    let many = json!({ "id": "m", "operation": { "pattern": each }, "input": { "path": "$.all" } });
+    let compositions =
+        vec![composition("thrice", pipeline(&thrice)), composition("many", pipeline(&[many]))];
+    let composed = Composed::start_with(Setup { limits, ..Setup::default() }, compositions).await;
+    assert_eq!(
+        composed.value("many", json!({ "all": vec![0; 20] })).await,
+        json!(vec![json!({}); 20])
+    );
+    let (step, reason, message) = composed.failure("thrice", json!({})).await;
+    assert_eq!((step.as_str(), reason.as_str()), ("c", "limit"));
+    assert!(message.contains("raise limits.bufferedBytes"), "{message}");
+    assert_eq!(composed.bench.gateway.buffers().all(), 0);
+}
