@@ -134,7 +134,7 @@ fn unsupported_version(requested: &str) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(&data).ok()
 }
 
-/// Which limit is reached, for programs.
+/// The limit that is reached, for programs.
 fn buffers_full(reason: &str, full: &Exhausted) -> Option<Box<RawValue>> {
     let (shared_by, most) = match full {
         Exhausted::Own { most, .. } => ("caller", most),

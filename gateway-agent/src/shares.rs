@@ -47,7 +47,7 @@ impl fmt::Display for Scarce {
 }
 
 impl Scarce {
-    /// What an operator can do, as the end of a message.
+    /// The remedy for an operator, as the end of a message.
     fn remedy(self) -> &'static str {
         if self == Self::Buffers { "; an operator can raise limits.bufferedBytes" } else { "" }
     }

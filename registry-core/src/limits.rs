@@ -116,7 +116,7 @@ pub const COMPARISON_STEPS: usize = 50_000;
 pub const BATCH_COMPARISON_STEPS: usize = 1_000_000;
 /// Most steps of checking all compositions of one commit: comparisons, and calls of trial runs.
 pub const FLOW_STEPS: usize = 4_000_000;
-/// Least steps of checking one composition, whatever the others of its commit have taken.
+/// Least steps of checking one composition, independent of the other compositions of its commit.
 pub const FLOW_STEPS_EACH: usize = 5_000;
 /// Most differences and doubts that an answer names of one comparison.
 pub const COMPARISON_FINDINGS: usize = 100;

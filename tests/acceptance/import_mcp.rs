@@ -172,7 +172,7 @@ async fn list_of_tools_is_requested_once_after_an_error() {
     }
 }
 
-/// How often a server was asked for its tools.
+/// The number of `tools/list` requests to a server.
 fn lists(server: &Liar) -> usize {
     server.seen().matches("\"method\":\"tools/list\"").count()
 }

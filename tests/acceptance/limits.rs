@@ -133,9 +133,9 @@ async fn gateway_probes_need_no_admin_token() {
     }
 }
 
-/// Entities of which each has to be read to open a scope of tags.
+/// Entities that opening a scope of tags reads.
 const ENTITIES: usize = 3_000;
-/// Scopes that are asked for and no longer wanted.
+/// Scopes that are requested and then cancelled.
 const CANCELLED: usize = 20;
 
 /// Follows a scope of many tags, which no other follower has.

@@ -1,4 +1,4 @@
-//! MCP Apps of npm through the gateway: what their servers say directly is what callers get.
+//! MCP Apps of npm through the gateway: callers get what the servers send.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

@@ -160,7 +160,7 @@ async fn instructions_come_only_from_servers_of_listed_tools() {
     }
 }
 
-/// The time after the end of a call in which the gateway doubts questions.
+/// The grace period after a call during which the gateway rejects questions of the child.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The tools of `asking.mjs`.

@@ -140,7 +140,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     })
 }
 
-/// No shorter than the longest call of a server, which would be cut off otherwise.
+/// At least the longest call of a server; a shorter timeout would end such a call early.
 fn drain_timeout(root: &Section<'_>, longest_call: Duration) -> Option<Duration> {
     let field = root.find("drainTimeout")?;
     let timeout = field.parse(parse_duration)?;

@@ -131,7 +131,7 @@ struct Budget {
     delivered: Mutex<Delivered>,
 }
 
-/// Which bound leaves no room.
+/// The bound that is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Full {
     /// That of the caller.

@@ -2,8 +2,8 @@
 //!
 //! Only the places that the specification names are looked at: resource links, embedded resources,
 //! contents, the id of a task, and the result that is embedded in one. Other members of
-//! a task, and of `_meta`, that contain the server's id of the task are null. Deliberately absent: texts and
-//! structured content, whatever they contain.
+//! a task, and of `_meta`, that contain the server's id of the task are null. Texts and
+//! structured content are not changed.
 
 use registry_core::entity::tool::is_reserved_meta_key;
 use serde::Deserialize as _;

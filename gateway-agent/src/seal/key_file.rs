@@ -22,7 +22,7 @@ use crate::{
     config::Config,
 };
 
-/// Age at which the gateway rotates its own key.
+/// Age after which the gateway rotates its own key.
 const ROTATION: Duration = Duration::from_hours(30 * 24);
 /// Keys in the gateway's own file. An id opens for at least twice [`ROTATION`].
 const OWN_KEYS: usize = 3;

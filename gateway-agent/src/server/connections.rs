@@ -97,7 +97,7 @@ pub(super) async fn serve(
         }
     }
     drop(listener);
-    // All connections end before the upstreams do: a call that is cut off is cancelled there.
+    // All connections end before the upstreams do: an interrupted call is cancelled there.
     let _ = cut.run_until_cancelled(graceful.shutdown()).await;
     cut.cancel();
     let _ = room.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await;

@@ -13,7 +13,7 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Intake {
     feed: Feed,
-    /// What the source's file is called, for remedies.
+    /// The name of the source's file, for remedies.
     name: String,
     last: Option<Digest>,
     refused: Option<String>,

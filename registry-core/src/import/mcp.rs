@@ -43,7 +43,7 @@ pub struct LiveServer {
     pub tools: Vec<Value>,
     /// Which of them are not as MCP has them, by their places, and why.
     pub unread: BTreeMap<usize, String>,
-    /// Its features besides tools.
+    /// Its features other than tools.
     pub features: Vec<Exposure>,
 }
 

@@ -21,7 +21,7 @@ use super::instance::{self, Instance, Kind, Part};
 
 /// Bytes of text that are looked at in one step.
 const TEXT_STEP: usize = 32;
-/// Bytes of a number that are looked at in one step: all its digits decide its value.
+/// Bytes of a number that one step reads: all its digits decide its value.
 const NUMBER_STEP: usize = 8;
 /// Bytes of text, times states of a regular expression, that are looked at in one step.
 const STATES_STEP: usize = 8;

@@ -58,7 +58,7 @@ pub(crate) fn weigh(
     weighed.unwrap_or(Ok(Weight::HEAVY))
 }
 
-/// Whether the members of a value, and its items, are told apart. If not, the heaviest counts for all.
+/// Whether members and items are counted one by one. Otherwise the heaviest counts for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Children {
     Apart,

@@ -93,7 +93,7 @@ pub fn check(
     let input = match own_input.as_ref().map(schema::modern) {
         Some(Some(schema)) => Shape::Schema(schema.into(), origin),
         Some(None) => Shape::Unknown(origin),
-        // Gateways pass an object, whatever its members are.
+        // Gateways always pass an object.
         None => Shape::any_object(),
     };
     let inputs = tools.samples(own_input.as_ref(), budget);

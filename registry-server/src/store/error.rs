@@ -36,7 +36,7 @@ pub enum Error {
     Moved {
         /// Which.
         database: String,
-        /// Which file changed, and how.
+        /// The changed file, and the change.
         detail: String,
     },
     /// There is no room for more.

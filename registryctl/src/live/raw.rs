@@ -56,7 +56,7 @@ impl LastResult {
     }
 }
 
-/// The output of a program, of which each line is a message.
+/// The output of a program; each line is a message.
 pub(super) struct Lines<R> {
     inner: R,
     line: Vec<u8>,

@@ -1,4 +1,4 @@
-//! SIGTERM at a gateway: load balancers notice first, and no call that has begun is cut off.
+//! SIGTERM at a gateway: load balancers notice first, and running calls finish.
 
 use std::time::{Duration, Instant};
 

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use super::super::request::Request;
 use crate::jsonrpc::Object;
 
-/// Time after the end of a call in which a question may be a late one of that call.
+/// Grace period after a call, during which a question may belong to that call.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// Longest time that a task counts as running.
 const TASK: Duration = Duration::from_mins(10);

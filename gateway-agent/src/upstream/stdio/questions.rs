@@ -35,10 +35,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PACE: Duration = Duration::from_millis(200);
 /// Most ambiguous questions of one child.
 const MOST: usize = 64;
-/// Least time in which a cancelled request without an answer may still ask.
+/// Shortest period during which an unanswered cancelled request may still ask.
 const LEFT: Duration = Duration::from_secs(30);
 
-/// What a request has to do with questions.
+/// The relation of a request to questions.
 #[derive(Debug, PartialEq, Eq)]
 enum Role {
     /// It may cause questions.
@@ -60,9 +60,9 @@ pub(super) struct Asker {
     role: Role,
     has_asked: bool,
     turn: Option<Turn>,
-    /// Longest time in which the request may ask after its cancellation.
+    /// Longest period after its cancellation during which the request may ask.
     patience: Duration,
-    /// For a request that was cancelled or timed out: the end of the time in which it may still ask.
+    /// For a request that was cancelled or timed out: the end of the period during which it may still ask.
     left: Option<Instant>,
 }
 

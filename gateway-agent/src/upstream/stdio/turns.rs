@@ -24,7 +24,7 @@ use crate::shares::{Exhausted, Principal, Scarce, Shares};
 /// Longest wait for the turn of an unknown tool, so that a slow first call does not block others.
 const LEARN: Duration = Duration::from_secs(5);
 
-/// The way in which a tool asks questions.
+/// How a tool asks questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Habit {
     /// Its calls have asked nothing.

@@ -49,7 +49,7 @@ pub(super) enum Found {
     New(Callee),
 }
 
-/// What a step says of its tool; versions are exact.
+/// The tool that a step names; versions are exact.
 pub(super) struct Wanted<'a> {
     pub(super) name: &'a str,
     pub(super) server: &'a str,
@@ -269,7 +269,7 @@ fn chosen(shown: &str) -> String {
     format!("name one of them by `name` and `version`, without its server: {shown}")
 }
 
-/// The members by which a step says more of its tool than the name.
+/// The members of a step that qualify the name of its tool.
 const MEMBERS: [&str; 4] = ["server", "target", "serverVersion", "version"];
 
 /// A call of a tool as a step writes it: the members in `tool`, else those beside it.

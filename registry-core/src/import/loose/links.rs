@@ -123,7 +123,7 @@ impl Loose<'_> {
         }
     }
 
-    /// What a composition uses is declared, except by calls that a person has to complete.
+    /// Each callee of a composition is declared, except those of calls that a person has to complete.
     fn declare_dependencies(&mut self) {
         let known = self.known();
         let mut declared = Vec::new();

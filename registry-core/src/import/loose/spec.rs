@@ -25,7 +25,7 @@ struct Shaper<'a> {
     /// Their pointers lead into the entry.
     repairs: Repairs,
     origins: &'a mut Origins,
-    /// What the composition declares, and what its steps add.
+    /// The declared dependencies of the composition, and those that its steps add.
     depends: Vec<Value>,
     /// Pointers into the entry, whose problems `repairs` explains.
     explained: Vec<String>,

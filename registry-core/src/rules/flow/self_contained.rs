@@ -144,7 +144,7 @@ impl Places {
         places
     }
 
-    /// The JSON pointer that a reference in the resource at `base` leads to.
+    /// The JSON pointer of the target of a reference in the resource at `base`.
     fn target(&self, base: &str, reference: &str) -> Option<String> {
         let (uri, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let base = if uri.is_empty() { base } else { self.resources.get(uri)? };
@@ -277,7 +277,7 @@ fn exclusive_bounds(map: &mut Map<String, Value>) {
     }
 }
 
-/// Collects the schemas that recursive references lead to.
+/// Collects the targets of recursive references.
 struct Definitions<'w> {
     whole: &'w Value,
     found: BTreeMap<String, Value>,

@@ -33,7 +33,7 @@ impl Child {
     pub(super) const OTHER_MEMBER: Self = Self::Member(None);
     pub(super) const OTHER_ITEM: Self = Self::Item(None);
 
-    /// The children to which a schema applies that does not name this one.
+    /// The children that a schema without this name applies to.
     pub(super) fn other(self) -> Option<Self> {
         match self {
             Self::Member(Some(_)) => Some(Self::OTHER_MEMBER),
@@ -43,7 +43,7 @@ impl Child {
     }
 }
 
-/// The text with which all matches of a regular expression start; empty if it is not known.
+/// The common prefix of all matches of a regular expression; empty if unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern(Vec<u8>);
 

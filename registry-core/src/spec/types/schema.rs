@@ -205,7 +205,7 @@ pub(super) fn definitions(schema: &Value, all: &mut Definitions) {
     }
 }
 
-/// The schema with the definitions that its references lead to.
+/// The schema with the definitions that it references.
 pub(super) fn complete<'s>(schema: &'s Value, all: &Definitions) -> Cow<'s, Value> {
     if all.is_empty() || !has_references(schema) {
         return Cow::Borrowed(schema);
@@ -225,7 +225,7 @@ pub(super) fn complete<'s>(schema: &'s Value, all: &Definitions) -> Cow<'s, Valu
     Cow::Owned(schema)
 }
 
-/// The names of the definitions that references lead to.
+/// The names of the referenced definitions.
 fn referred(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
     each_object(schema, &mut |map| {

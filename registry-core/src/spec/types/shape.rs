@@ -188,7 +188,7 @@ impl Shape {
         Self::Object(Rc::new(Object { members: members.into_iter().collect(), rest: None }))
     }
 
-    /// An object of which nothing else is known.
+    /// An object with unknown members.
     pub(super) fn any_object() -> Self {
         let rest = Some(Self::Unknown(None));
         Self::Object(Rc::new(Object { members: BTreeMap::new(), rest }))

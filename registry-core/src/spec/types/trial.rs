@@ -218,7 +218,7 @@ impl Checker<'_> {
             let next = at.strip_prefix(pointer.as_str());
             next.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        // A failure of a saga's step leads to nothing but its compensations.
+        // A failed step of a saga runs compensations and nothing else.
         let is_useful = |pointer: &String| {
             let Some(step) = pointer.strip_suffix("/action") else { return true };
             let steps = step.rsplit_once('/').map_or("", |(steps, _)| steps);
