@@ -84,9 +84,17 @@ impl SqliteStore {
             name: name.into(),
             file,
         };
-        // While one reader is open, closing the writer does not delete the journal.
-        drop(store.readers.acquire().await.map_err(|e| store.explain(&e))?);
+        store.connect_all().await.map_err(|e| store.explain(&e))?;
         Ok((store, registry))
+    }
+
+    /// Opens all connections. While a reader is open, closing the writer does not delete the journal.
+    async fn connect_all(&self) -> Result<(), sqlx::Error> {
+        let mut open = vec![self.writer.acquire().await?];
+        for _ in 0..READERS {
+            open.push(self.readers.acquire().await?);
+        }
+        Ok(())
     }
 
     pub(super) fn name(&self) -> &str {

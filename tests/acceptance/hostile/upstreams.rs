@@ -34,7 +34,8 @@ fn raw(body: &str) -> String {
 fn flood(message: &Value, count: usize) -> String {
     let mut text = EVENTS.to_owned();
     for number in 0..count {
-        let params = json!({ "progressToken": message["id"], "progress": number });
+        let params = json!({ "progressToken": message["id"], "progress": number,
+            "message": "x".repeat(900) });
         let told =
             json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params });
         let _ = write!(text, "data: {told}\n\n");
@@ -88,7 +89,7 @@ fn fault(message: &Value) -> Option<String> {
             let other = json!({ "jsonrpc": "2.0", "id": 999_999, "result": page() });
             format!("{EVENTS}data: {other}\n\n")
         }
-        "floods" => flood(message, 50_000),
+        "floods" => flood(message, 5_000),
         "redirects" => {
             "HTTP/1.1 307 X\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n"
                 .to_owned()
