@@ -139,12 +139,8 @@ impl Way {
         record: &Record,
         contracts: &Contracts,
     ) -> bool {
-        match self {
-            Self::Upstream(backing) => {
-                contracts.is_quarantined(&snapshot.catalog, record, backing.live())
-            }
-            Self::Composed(plan) => plan.parts().any(|(_, part)| part.is_quarantined()),
-        }
+        let own = |live: Live<'_>| contracts.is_quarantined(&snapshot.catalog, record, live);
+        self.holds(own, Offer::is_quarantined)
     }
 
     /// Whether it, or a part of it, is at the target of a lower version, which lists something else
@@ -155,11 +151,15 @@ impl Way {
         record: &Record,
         contracts: &Contracts,
     ) -> bool {
+        let own = |live: Live<'_>| contracts.is_undeployed(&snapshot.catalog, record, live);
+        self.holds(own, Offer::is_undeployed)
+    }
+
+    /// Whether something holds for the tool itself, or for a part of a composition.
+    fn holds(&self, own: impl Fn(Live<'_>) -> bool, part: impl Fn(&Offer) -> bool) -> bool {
         match self {
-            Self::Upstream(backing) => {
-                contracts.is_undeployed(&snapshot.catalog, record, backing.live())
-            }
-            Self::Composed(plan) => plan.parts().any(|(_, part)| part.is_undeployed()),
+            Self::Upstream(backing) => own(backing.live()),
+            Self::Composed(plan) => plan.parts().any(|(_, offer)| part(offer)),
         }
     }
 

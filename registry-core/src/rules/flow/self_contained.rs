@@ -35,7 +35,8 @@ pub(super) fn self_contained(schema: &Value, budget: &mut Budget) -> Option<Valu
         map.insert("$schema".to_owned(), uri.into());
     }
     let mut form = inlined(&whole, &|_| None, budget)?;
-    let mut definitions = Definitions { whole: &whole, found: BTreeMap::new() };
+    let mut definitions =
+        Definitions { whole: &whole, hash: hash(&whole.to_string()), found: BTreeMap::new() };
     form = definitions.rewritten(&form);
     if let Value::Object(map) = &mut form {
         map.remove("definitions");
@@ -280,6 +281,8 @@ fn exclusive_bounds(map: &mut Map<String, Value>) {
 /// Collects the targets of recursive references.
 struct Definitions<'w> {
     whole: &'w Value,
+    /// That of the text of `whole`.
+    hash: u64,
     found: BTreeMap<String, Value>,
 }
 
@@ -325,8 +328,12 @@ impl Definitions<'_> {
 
     /// A name that only the same schema has.
     fn name(&self, pointer: &str) -> String {
-        let mut hasher = DefaultHasher::new();
-        (self.whole.to_string(), pointer).hash(&mut hasher);
-        format!("recursive-{:016x}", hasher.finish())
+        format!("recursive-{:016x}", hash(&(self.hash, pointer)))
     }
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
