@@ -143,7 +143,7 @@ pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
     found
 }
 
-/// One active version of a tool: its server, and whether that has a target.
+/// One active version of a tool, and its server.
 struct Sourced<'a> {
     tool: &'a Key,
     server: &'a Key,

@@ -298,7 +298,7 @@ impl Views {
     }
 
     /// The newest version that this gateway has targets for. A version at the target of a lower one
-    /// gives way to lower versions unless that target lists it as it is registered: a registration
+    /// gives way to lower versions unless that target lists the registered definition: a registration
     /// alone must not change what callers of the deployed version see.
     fn newest(&self, snapshot: &Snapshot, name: &Name) -> Option<Arc<Offer>> {
         let mut undeployed = None;

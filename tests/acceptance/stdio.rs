@@ -218,7 +218,7 @@ async fn late(more: &str) -> (Gateway, TempDir) {
     gateway_with(&[Server { name: "late", tools: &LATE, command }], None, more).await
 }
 
-/// A client with a session that can be asked.
+/// A client with a session that answers elicitation.
 struct Asked {
     url: String,
     session: String,

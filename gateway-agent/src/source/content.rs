@@ -91,7 +91,7 @@ fn remedy(bytes: &[u8], name: &str) -> Option<Diagnostic> {
 }
 
 /// Takes the content of a source into the cache, unless it is what is served already. Bytes that
-/// are rejected leave everything as it was. `name` is the file's, for remedies.
+/// are rejected change nothing. `name` is the file's, for remedies.
 pub(super) fn take(
     cache: &Cache,
     (name, bytes): (&str, &[u8]),

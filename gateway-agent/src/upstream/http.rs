@@ -3,8 +3,8 @@
 //!
 //! A caller of the older era that has a session of its own gets one of its own here too, where the
 //! upstream has sessions: such servers may keep state in them. Everything else goes over one shared
-//! session. Deliberately absent: redirects, proxies, and the HTTP+SSE transport of 2024, which is
-//! recognized and rejected by name.
+//! session. The HTTP+SSE transport of 2024 is
+//! recognized and rejected by name. Redirects are not followed, and proxies are not used.
 
 mod answer;
 mod auth;

@@ -17,7 +17,7 @@ impl Random {
         random
     }
 
-    /// Other random numbers, which leave these as they are.
+    /// A second sequence of random numbers; this one is not advanced.
     pub(crate) fn fork(&self) -> Self {
         Self::new(self.0 >> 1)
     }

@@ -212,7 +212,7 @@ async fn status_of(stream: &mut TcpStream) -> u16 {
     }
 }
 
-/// The status that comes before a stalled request is cut off, or 0.
+/// The status of an answer within 5 s, before the gateway closes a stalled request; 0 without one.
 async fn early_status(stream: &mut TcpStream) -> u16 {
     timeout(Duration::from_secs(5), status_of(stream)).await.unwrap_or_default()
 }

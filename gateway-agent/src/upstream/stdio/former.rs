@@ -1,8 +1,7 @@
 //! Calls that may still ask although their request has ended: calls that ended a moment ago, and calls
 //! that continue as tasks of 2025-11-25.
 //!
-//! Deliberately absent: cancelled requests without an answer of the child. They stay in the
-//! connection's table.
+//! Cancelled requests that the child has not answered stay in the connection's table.
 
 use std::{
     collections::HashMap,

@@ -278,7 +278,7 @@ impl Shaper<'_> {
         }
     }
 
-    /// A call of a tool, which may name its server and versions. One that a person must decide stays as it is,
+    /// A call of a tool, which may name its server and versions. An ambiguous one is not changed,
     /// so the registry refuses it.
     fn tool(&mut self, operation: &mut Map<String, Value>, at: &str) {
         let Some(call) = Call::of(operation, at) else { return };

@@ -479,7 +479,7 @@ impl Object {
         Some(schema)
     }
 
-    /// The same with unknown other members, which are assumed to be as they are wanted.
+    /// The same with unknown other members, which are assumed to fit `wanted`.
     fn render_open(
         &self,
         wanted: &Value,
