@@ -9,6 +9,8 @@ mod caller_children;
 mod callers_apart;
 mod command_line;
 mod compatibility;
+mod composition_checks;
+mod composition_runs;
 mod compositions;
 mod conformance;
 mod contracts;
