@@ -116,6 +116,42 @@ async fn session_continues_after_kill_and_restart() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
+/// The era is that of the version header, else that of the session, and only then `Mcp-Method` decides.
+#[tokio::test]
+async fn session_id_outranks_method_header() {
+    let backend = Backend::start();
+    let gateway = Gateway::start(&options(&backend, ""));
+    gateway.ready().await;
+    let url = gateway.mcp_url();
+    let client = Client::open(&url).await;
+    let session = ("mcp-session-id", client.session.as_str());
+    let forged = format!("{}A", client.session);
+    let forged = ("mcp-session-id", forged.as_str());
+    let method = ("mcp-method", "tools/list");
+    let version = |version: &'static str| ("mcp-protocol-version", version);
+    for (headers, expected) in [
+        (&[session, method][..], 200),
+        (&[session], 200),
+        (&[session, method, version(LEGACY)], 200),
+        (&[forged, method], 404),
+        (&[method], 400),
+        (&[session, method, version(MODERN)], 400),
+    ] {
+        let mut post = client.http.post(&url).header("content-type", "application/json");
+        post = post.header("accept", "application/json, text/event-stream");
+        for (name, value) in headers {
+            post = post.header(*name, *value);
+        }
+        let list = request("tools/list", &json!({}));
+        let answer = post.body(list.to_string()).send().await.expect("the gateway answers");
+        assert_eq!(answer.status(), expected, "{headers:?}");
+        let message: Value = answer.json().await.expect("JSON");
+        assert_eq!(message["result"]["tools"].is_array(), expected == 200, "{headers:?} {message}");
+        let modern = message["result"].get("resultType");
+        assert_eq!(modern, None, "{headers:?}: a result of the era of sessions");
+    }
+}
+
 fn options(backend: &Backend, more: &str) -> GatewayOptions {
     GatewayOptions {
         source: format!("file://{}", root().join("examples/registry-v2.json").display()),
