@@ -89,14 +89,9 @@ async fn gateway(dir: &TempDir, file: &Value, targets: &[String]) -> (Gateway, G
     (gateway, options)
 }
 
-async fn ask(client: &ModernClient, method: &str, params: Value) -> acceptance::mcp::Answer {
-    client.request(method, params).await.expect("the gateway answers")
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn apps_are_served_as_their_servers_serve_them() {
+/// The registry file and the targets of all servers.
+fn all_imported() -> (Value, Vec<String>) {
     let (mut file, mut targets) = (json!({ "schemaVersion": "2.0" }), Vec::new());
-    let (mut tools, mut resources) = (Vec::new(), Vec::new());
     for (name, package) in APPS {
         let (imported, target) = imported(name, package, &[]);
         for kind in ["servers", "tools"] {
@@ -105,6 +100,19 @@ async fn apps_are_served_as_their_servers_serve_them() {
             all.as_array_mut().expect("a list").extend(more);
         }
         targets.push(target);
+    }
+    (file, targets)
+}
+
+async fn ask(client: &ModernClient, method: &str, params: Value) -> acceptance::mcp::Answer {
+    client.request(method, params).await.expect("the gateway answers")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn apps_are_served_as_their_servers_serve_them() {
+    let (file, targets) = all_imported();
+    let (mut tools, mut resources) = (Vec::new(), Vec::new());
+    for (_, package) in APPS {
         let none = json!({});
         let lists = [("tools/list", none.clone()), ("resources/list", none)];
         let lists = directly(package, &lists);
@@ -142,6 +150,51 @@ async fn apps_are_served_as_their_servers_serve_them() {
         let direct: Value = serde_json::from_str(direct[0].get()).expect("JSON");
         let through = ask(&client, "resources/read", params).await;
         assert_eq!(through.result()["contents"], direct["contents"]);
+    }
+}
+
+/// A text without the present time, as `get-time` writes it: digits are zeros.
+fn timeless(text: &str, tool: &str) -> String {
+    let zero = |c: char| if c.is_ascii_digit() { '0' } else { c };
+    if tool == "get-time" { text.chars().map(zero).collect() } else { text.to_owned() }
+}
+
+/// Byte by byte as before 2026-07-28. Results of that version have `resultType`, and name the program
+/// that answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn app_calls_return_what_servers_return() {
+    let (file, targets) = all_imported();
+    let dir = tempfile::tempdir().expect("a directory");
+    let (gateway, _) = gateway(&dir, &file, &targets).await;
+    let client = ModernClient::anonymous(&gateway.mcp_url());
+    let scene = json!({ "code": "scene.add(new THREE.AxesHelper(2));", "height": 300 });
+    let calls =
+        [("get-time", json!({})), ("get-budget-data", json!({})), ("show_threejs_scene", scene)];
+    for ((_, package), (tool, arguments)) in APPS.iter().zip(calls) {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let direct = directly(package, &[("tools/call", params.clone())]);
+        let direct = timeless(direct[0].get(), tool);
+        assert!(direct.contains("\"structuredContent\""), "{tool}: {direct}");
+
+        let request =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let post = reqwest::Client::new().post(gateway.mcp_url()).body(request.to_string());
+        let answer = post.header("content-type", "application/json").send().await;
+        let text = answer.expect("the gateway answers").text().await.expect("text");
+        let answer: std::collections::HashMap<String, Box<RawValue>> =
+            serde_json::from_str(&text).expect("an object");
+        assert_eq!(timeless(answer["result"].get(), tool), direct, "{tool}");
+
+        let through = client.call(tool, arguments).await;
+        let through = timeless(&through.result().to_string(), tool);
+        let mut through: Value = serde_json::from_str(&through).expect("JSON");
+        let members = through.as_object_mut().expect("an object");
+        assert_eq!(members.remove("resultType"), Some(json!("complete")), "{tool}");
+        let meta = members.remove("_meta").expect("metadata");
+        let names: Vec<_> = meta.as_object().expect("an object").keys().collect();
+        assert_eq!(names, ["io.modelcontextprotocol/serverInfo"], "{tool}");
+        let direct: Value = serde_json::from_str(&direct).expect("JSON");
+        assert_eq!(through, direct, "{tool}");
     }
 }
 
