@@ -3,6 +3,8 @@
 //!
 //! Deliberately absent: calls of compositions; `composition_runs.rs` has them.
 
+#![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
+
 use acceptance::{CtlOutput, Registry, ctl};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -99,22 +101,25 @@ impl Tools<'_> {
             .map(|name| json!({ "type": "tool", "name": name, "version": "1.0.0" }))
             .collect();
         let server = json!({ "name": "s", "version": "1.0.0", "provides": provides });
-        let mut yaml = format!("schemaVersion: \"2.0\"\nservers:\n  - {server}\ntools:\n");
+        let mut lines = vec![
+            "schemaVersion: \"2.0\"".to_owned(),
+            format!("servers: [{server}]"),
+            "tools:".to_owned(),
+        ];
         for (name, schemas) in self.tools {
             let source = json!({ "server": "s", "serverVersion": "1.0.0", "tool": name });
             let mut tool = json!({ "name": name, "version": "1.0.0", "source": source });
             let schemas = schemas.as_object().expect("schemas").clone();
             tool.as_object_mut().expect("an object").extend(schemas);
-            yaml += &format!("  - {tool}\n");
+            lines.push(format!("  - {tool}"));
         }
-        yaml += "  - name: both\n    version: 1.0.0\n";
-        yaml += &format!("    depends: {}\n", Value::from(depends));
-        for (name, schema) in self.own.as_object().expect("schemas") {
-            yaml += &format!("    {name}: {schema}\n");
-        }
-        yaml += "    spec:\n";
-        yaml.extend(spec.lines().map(|line| format!("      {line}\n")));
-        yaml
+        lines.push("  - name: both\n    version: 1.0.0".to_owned());
+        lines.push(format!("    depends: {}", Value::from(depends)));
+        let own = self.own.as_object().expect("schemas").iter();
+        lines.extend(own.map(|(name, schema)| format!("    {name}: {schema}")));
+        lines.push("    spec:".to_owned());
+        lines.extend(spec.lines().map(|line| format!("      {line}")));
+        lines.join("\n") + "\n"
     }
 
     /// Validates a composition. Asserts the exit code and all findings: the severity and the pointer

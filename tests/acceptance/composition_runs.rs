@@ -111,7 +111,7 @@ fn document(compositions: &[(&str, Value)]) -> Value {
 }
 
 /// Targets that return these values, gathered by these operations.
-fn gather(values: &[Value], ops: Value) -> Value {
+fn gather(values: &[Value], ops: &Value) -> Value {
     let targets: Vec<_> = values
         .iter()
         .map(|value| json!({ "tool": "give", "input": { "constant": { "value": value } } }))
@@ -125,10 +125,10 @@ async fn concat_keeps_one_item_per_target() {
     let concat = json!({ "concat": true });
     let flatten = json!({ "flatten": true });
     let scene = Scene::start(&[
-        ("none", gather(&values, json!([]))),
-        ("concat", gather(&values, json!([concat]))),
-        ("flatten", gather(&values, json!([flatten]))),
-        ("both", gather(&values, json!([concat, flatten, concat]))),
+        ("none", gather(&values, &json!([]))),
+        ("concat", gather(&values, &json!([concat]))),
+        ("flatten", gather(&values, &json!([flatten]))),
+        ("both", gather(&values, &json!([concat, flatten, concat]))),
     ])
     .await;
     let kept = json!([[1, 2], [[3]], { "n": 4 }]);
@@ -151,7 +151,7 @@ async fn dedupe_distinguishes_null_from_missing() {
         json!({ "id": 7, "at": 5 }),
     ];
     let ops = json!([{ "dedupe": { "field": "$.id" } }]);
-    let scene = Scene::start(&[("distinct", gather(&values, ops))]).await;
+    let scene = Scene::start(&[("distinct", gather(&values, &ops))]).await;
     let kept = scene.value("distinct", json!({})).await;
     let kept: Vec<_> = kept.as_array().expect("items").iter().map(|item| &item["at"]).collect();
     assert_eq!(kept, [0, 1, 3, 4], "one item of each value, and all items without the field");
