@@ -3,7 +3,7 @@
 //! On loopback a token is optional, beyond it the configuration demands one; web pages of elsewhere
 //! are refused either way. Deliberately absent: the routes themselves; each module brings its own.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{fmt, net::SocketAddr, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -17,26 +17,56 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use crate::{config::AdminConfig, mcp, pipeline::Reach};
+use crate::origin::OriginPolicy;
 
 /// Largest body, in bytes.
 const BODY_BYTES: usize = 4 * 1024;
 
+/// The admin listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminConfig {
+    /// The address.
+    pub listen: SocketAddr,
+    /// The required bearer token, if any.
+    pub token: Option<AdminToken>,
+}
+
+/// The token of the admin listener. Its `Debug` form omits the token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AdminToken(String);
+
+impl AdminToken {
+    pub(crate) fn new(token: &str) -> Self {
+        Self(token.to_owned())
+    }
+
+    /// The token itself.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for AdminToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AdminToken(..)")
+    }
+}
+
 /// What a request must show.
 #[derive(Debug)]
 struct Guard {
-    reach: Reach,
+    origins: OriginPolicy,
     /// The SHA-256 of the token: equal lengths, and nothing to read in a core dump.
     token: Option<[u8; 32]>,
 }
 
 /// The routes behind the guard. `listen` is where they are served.
 pub fn guarded(routes: Router, config: &AdminConfig, listen: SocketAddr) -> Router {
-    let reach = Reach { listen, origins: Vec::new(), hosts: Vec::new() };
+    let origins = OriginPolicy { listen, origins: Vec::new(), hosts: Vec::new() };
     let token = config.token.as_ref().map(|token| digest(token.expose().as_bytes()));
     routes
         .layer(DefaultBodyLimit::max(BODY_BYTES))
-        .layer(from_fn_with_state(Arc::new(Guard { reach, token }), check))
+        .layer(from_fn_with_state(Arc::new(Guard { origins, token }), check))
 }
 
 /// How a route says no.
@@ -50,7 +80,7 @@ fn digest(token: &[u8]) -> [u8; 32] {
 
 async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    if mcp::check_source(&parts, &guard.reach).is_err() {
+    if guard.origins.check(&parts).is_err() {
         let told = "the request's Origin or Host is not of this machine\n";
         return (StatusCode::FORBIDDEN, told).into_response();
     }

@@ -10,10 +10,7 @@ use registry_core::{
     Catalog, RegistryId, Revision, attestation::NotAttested, checkpoint::VerifierKey,
 };
 
-use crate::{
-    config::StartupValidation,
-    startup::{self, Refused},
-};
+use crate::startup::{self, Refused, StartupValidation};
 
 /// What a state must have to be served.
 #[derive(Debug, Clone, Default)]

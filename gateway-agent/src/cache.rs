@@ -6,7 +6,6 @@
 //! Deliberately absent: where catalogs come from (`sync.rs`, `source.rs`).
 
 mod disk;
-mod files;
 mod journal;
 mod writer;
 
@@ -21,8 +20,6 @@ use tokio::sync::watch;
 
 pub use disk::CacheError;
 pub use writer::Writer;
-
-pub(crate) use files::{beside, replace_private, replace_synced};
 
 use crate::admission::Admission;
 use disk::Disk;

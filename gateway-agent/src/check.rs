@@ -3,16 +3,16 @@
 
 use crate::{
     cache::Cache,
-    config::{Config, Source},
+    config::Config,
     findings::{self, Finding},
-    source,
+    source::{self, Source},
     upstream::Routing,
 };
 
 /// The findings, or why there is no catalog to check against.
 pub fn check(config: &Config) -> Result<Vec<Finding>, String> {
     let admission = config.registry.admission();
-    let catalog = match &config.registry.source {
+    let catalog = match &config.registry.source.address {
         Source::File(path) => source::load_file(path, &admission)?,
         Source::Grpc(_) | Source::Http(_) => {
             let cache = &config.registry.cache;

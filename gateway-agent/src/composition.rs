@@ -125,7 +125,7 @@ pub(crate) fn call<'a>(
         let input = arguments.value()?;
         let outcome = run.pattern(run.plan.spec(), "", input).await;
         let steps = run.report.finish();
-        let most = run.gateway.limits().response_bytes;
+        let most = run.gateway.settings().upstream.response_bytes;
         let reserve = |bytes| run.context.buffer(bytes);
         match outcome.and_then(|value| result_of(&value, most, reserve)) {
             Ok(result) => Ok(Passed { result, steps: Some(steps) }),

@@ -1,6 +1,5 @@
-//! The gateway's configuration: one YAML file, strict, every problem reported at once.
-//!
-//! Deliberately absent: what is registered; a target only says where a registered server runs.
+//! The gateway's configuration: one strict YAML file, parsed into the settings of each module. All
+//! problems are reported together.
 
 mod args;
 mod auth;
@@ -14,7 +13,6 @@ mod restart;
 mod scope;
 mod secret;
 mod seeing;
-mod source;
 mod staleness;
 mod target;
 #[cfg(test)]
@@ -26,132 +24,93 @@ mod yaml;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
-use registry_core::{Scope, checkpoint::VerifierKey, entity::Exposure};
-pub use registry_follow::Credentials;
-pub use registry_tls::{ClientFiles, ServerFiles};
-use serde::{Deserialize, Serialize};
+use registry_core::checkpoint::VerifierKey;
+use registry_tls::ServerFiles;
 
+pub use self::{
+    args::{Args, LogFormat},
+    problem::{InvalidConfig, Problem},
+};
 use crate::{
+    admin::AdminConfig,
     admission::Admission,
-    upstream::{Prefix, TargetId},
+    contract,
+    freshness::MaxStaleness,
+    identity::settings::{AuthenticatorConfig, IdentityConfig, ProofsConfig},
+    origin::OriginPolicy,
+    pipeline::{self, ToolLimits},
+    policy::{CheckRules, Mode, RuntimeValidation, ToolValidation},
+    source::SourceConfig,
+    startup::StartupValidation,
+    trace::settings::TracingConfig,
+    upstream::{TargetConfig, UpstreamLimits},
 };
 
-pub use args::{Args, LogFormat};
-pub use auth::{AuthConfig, ClientAuthentication, Grant};
-pub use identity::{ApiKeyConfig, CertificatesConfig, JwtConfig, ProofsConfig};
-pub use problem::{InvalidConfig, Problem};
-pub use secret::{SecretSource, UnusableSecret};
-pub use seeing::{AdminConfig, AdminToken, OtlpConfig, RecentTraces, TracingConfig};
-pub use source::InvalidSource;
-pub(crate) use source::without_credentials;
-pub use staleness::MaxStaleness;
-pub use tool_limits::ToolLimits;
-pub use tools::{CheckRules, Checks, ToolSelector, ToolValidation};
-
-/// Everything that an operator sets.
+/// The configuration of a gateway.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The flags that it was read with, to read it again.
+    /// The flags, for reloading the file.
     pub args: Args,
-    /// What the registry and its operators call this gateway.
+    /// The name of the gateway in the registry.
     pub name: String,
-    /// Where to listen; loopback unless told otherwise.
+    /// The address for callers.
     pub listen: SocketAddr,
-    /// What callers are shown and asked for; `None`: plain text.
+    /// The certificate for callers, and the CA bundle for theirs. `None`: plain text.
     pub tls: Option<ServerFiles>,
-    /// The web origins (`https://app.example.com`) whose pages may call; requests without an
-    /// `Origin` are not from pages. Empty: only loopback origins.
+    /// Allowed web origins (`https://app.example.com`). Empty: loopback origins.
     pub allowed_origins: Vec<String>,
-    /// The `Host` names under which the gateway may be called, as a guard against DNS rebinding.
-    /// Empty: loopback names only, or any where it listens on other addresses.
+    /// Allowed `Host` names, against DNS rebinding. Empty: loopback names, or any name if `listen` is
+    /// another address.
     pub allowed_hosts: Vec<String>,
-    /// Where the registry is, and what to check.
+    /// The registry.
     pub registry: RegistryConfig,
-    /// How callers are recognised.
+    /// The unverified claims that identify callers.
     pub identity: IdentityConfig,
-    /// What proves who is calling.
+    /// How callers authenticate.
     pub proofs: ProofsConfig,
-    /// Where each registered server really is.
+    /// The upstreams.
     pub targets: Vec<TargetConfig>,
-    /// Values for `${NAME}` in tool defaults.
+    /// Values of `${NAME}` in defaults of tools.
     pub variables: BTreeMap<String, String>,
-    /// Bounds on what callers and upstreams may send.
-    pub limits: LimitsConfig,
-    /// The same of single tools, where it is otherwise.
+    /// Maximum size of a request from a caller, in bytes.
+    pub request_bytes: usize,
+    /// Maximum size of all buffered requests and results, in bytes. One caller may use a quarter.
+    pub buffered_bytes: usize,
+    /// Maximum number of connections per address. `None`: a quarter of all connections.
+    pub address_connections: Option<usize>,
+    /// Limits of upstreams.
+    pub limits: UpstreamLimits,
+    /// Exceptions from `limits` for single tools.
     pub tool_limits: Vec<ToolLimits>,
-    /// After the signal to stop: how long to report not ready and accept calls all the same.
+    /// After the signal to stop: the time to report not ready while accepting calls.
     pub drain_notice: Duration,
-    /// After the notice: how long calls may take that have begun; `None`: the default.
+    /// After the notice: the time for running calls. `None`: the default.
     pub drain_timeout: Option<Duration>,
-    /// The keys of session and task ids; `None`: the gateway's own, beside the cache.
+    /// The keys of session and task ids. `None`: the gateway's own key, beside the cache.
     pub session_key_file: Option<PathBuf>,
-    /// Where operators look; `None`: nowhere.
+    /// The admin listener.
     pub admin: Option<AdminConfig>,
-    /// What is kept and sent of calls.
+    /// Tracing.
     pub tracing: TracingConfig,
 }
 
 /// The `registry` block.
 #[derive(Debug, Clone)]
 pub struct RegistryConfig {
-    /// `grpc(s)://host:port` (live), `http(s)://…/registry.json` (polled), `file://…` (watched).
-    pub source: Source,
-    /// Which part of it to follow.
-    pub scope: ScopeConfig,
-    /// The key that must have signed every state that is served.
+    /// The source of the catalog.
+    pub source: SourceConfig,
+    /// The key that must have signed every served catalog. `None`: unsigned catalogs are served.
     pub key: Option<VerifierKey>,
-    /// What the registry is shown.
-    pub credentials: Credentials,
-    /// The verified copy on disk.
+    /// The path of the verified copy.
     pub cache: PathBuf,
-    /// How often an `http(s)://` source is asked.
-    pub poll_interval: Duration,
-    /// How old the catalog may be for which calls.
+    /// The maximum age of the catalog for calls.
     pub max_staleness: MaxStaleness,
-    /// What is checked at run time.
+    /// The checks at run time.
     pub runtime: RuntimeValidation,
-    /// The same of single tools, where it is otherwise.
+    /// Exceptions from `runtime` for single tools.
     pub tools: Vec<ToolValidation>,
-    /// What is checked when a catalog is loaded.
+    /// The checks when a catalog is loaded.
     pub startup: StartupValidation,
-}
-
-impl RegistryConfig {
-    /// What a state of the registry must have to be served.
-    pub fn admission(&self) -> Admission {
-        Admission::from(self.startup).signed_by(self.key.clone())
-    }
-}
-
-/// `registry.scope` and `registry.scopeFile`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ScopeConfig {
-    /// The part to begin with.
-    pub scope: Scope,
-    /// A file that says it anew when it changes.
-    pub file: Option<PathBuf>,
-}
-
-/// Where the catalog comes from; parsed from `grpc(s)://…`, `http(s)://…` or `file://…`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// Registry servers, one of which is followed live; `http(s)://host:port`.
-    Grpc(Vec<String>),
-    /// A registry file over HTTP, polled with its `ETag`.
-    Http(String),
-    /// A registry file, watched.
-    File(PathBuf),
-}
-
-/// What to do about a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Nothing.
-    Ignore,
-    /// Let it pass, log and count it.
-    Warn,
-    /// Refuse.
-    Error,
 }
 
 /// `validation.runtime.*Validation`.
@@ -161,195 +120,54 @@ const VIOLATIONS: &[(&str, Mode)] =
 const CONTRACTS: &[(&str, Mode)] =
     &[("quarantine", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
 
-/// What to do about a caller or a call that nobody declared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Let it pass.
-    Allow,
-    /// Let it pass, audited as a finding and counted.
-    Warn,
-    /// Refuse, exactly as an unknown tool is refused.
-    Deny,
-}
+/// Default of `limits.requestBytes`.
+const DEFAULT_REQUEST_BYTES: usize = 4 * 1024 * 1024;
+/// Default of `limits.bufferedBytes`.
+const DEFAULT_BUFFERED_BYTES: usize = 512 * 1024 * 1024;
 
-/// `registry.validation.startup`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StartupValidation {
-    /// A reference to something that is not registered, or any other error of the rules.
-    pub missing_entity: Mode,
-    /// Something deprecated is depended on.
-    pub deprecated_entity: Mode,
-    /// A schema that nothing refers to.
-    pub unused_schema: Mode,
-}
-
-/// `registry.validation.runtime`.
-#[derive(Debug, Clone, Copy)]
-pub struct RuntimeValidation {
-    /// Arguments that do not match the input schema; `Error` is written `deny`.
-    pub input_validation: Mode,
-    /// Results that do not match the output schema.
-    pub output_validation: Mode,
-    /// Definitions of upstreams that are others than those that were registered or first seen;
-    /// `Error` is written `quarantine`.
-    pub contract_drift: Mode,
-    /// A caller that is no registered agent.
-    pub unknown_caller: Access,
-    /// A registered agent that calls what it did not declare.
-    pub undeclared_dependency: Access,
-}
-
-/// Of the `identity` block: which claims count that nothing proves.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct IdentityConfig {
-    /// Whether `X-Agent-Name` and `X-Agent-Version` are believed.
-    pub trust_headers: bool,
-    /// Whether MCP `clientInfo` selects an agent, or is only noted in the audit.
-    pub scope_by_client_info: bool,
-}
-
-/// One registered server or agent version and how to reach it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TargetConfig {
-    /// The registered server or agent, in one version or in all.
-    pub server: TargetId,
-    /// Under which names callers know what a server has besides tools.
-    pub prefix: Prefix,
-    /// Exposed features of a server; `None`: as registered.
-    pub exposes: Option<Vec<Exposure>>,
-    /// How it is reached.
-    pub transport: TransportConfig,
-}
-
-/// How an upstream is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TransportConfig {
-    /// MCP Streamable HTTP at this URL.
-    Http {
-        /// The endpoint.
-        url: String,
-        /// Headers that are sent with every request (credentials of the gateway's own).
-        headers: BTreeMap<String, SecretSource>,
-        /// Where tokens for it come from, if it wants some.
-        auth: Option<Box<AuthConfig>>,
-        /// What it must show and is shown; `None`: a certificate of the system's authorities, and
-        /// nothing.
-        tls: Option<ClientFiles>,
-        /// Where it may be.
-        addresses: Addresses,
-    },
-    /// A child process that speaks MCP over stdio.
-    Stdio {
-        /// The program.
-        command: PathBuf,
-        /// Its arguments.
-        args: Vec<String>,
-        /// Its whole environment: what is configured, and the gateway's own `PATH`.
-        env: BTreeMap<String, SecretSource>,
-        /// Its working directory.
-        cwd: Option<PathBuf>,
-        /// What it may take.
-        limits: ChildLimits,
-        /// How many callers may have one of their own; `None`: all share one.
-        most_own: Option<usize>,
-    },
-}
-
-impl TransportConfig {
-    /// In exchange for what the gateway gets tokens for it, if it wants some.
-    pub fn grant(&self) -> Option<Grant> {
-        match self {
-            Self::Http { auth, .. } => auth.as_ref().map(|auth| auth.grant),
-            Self::Stdio { .. } => None,
+impl Config {
+    /// The settings of the pipeline.
+    pub fn pipeline(&self) -> pipeline::Settings {
+        pipeline::Settings {
+            origins: OriginPolicy {
+                listen: self.listen,
+                origins: self.allowed_origins.clone(),
+                hosts: self.allowed_hosts.clone(),
+            },
+            identity: self.identity,
+            policy: self.registry.runtime,
+            request_bytes: self.request_bytes,
+            buffered_bytes: self.buffered_bytes,
+            upstream: self.limits,
+            tool_limits: self.tool_limits.clone(),
+            variables: self.variables.clone(),
         }
+    }
+
+    /// The settings of authentication.
+    pub fn authenticator(&self) -> AuthenticatorConfig {
+        AuthenticatorConfig {
+            identity: self.identity,
+            proofs: self.proofs.clone(),
+            scheme: if self.tls.is_some() { "https" } else { "http" },
+        }
+    }
+
+    /// The settings of contracts.
+    pub fn contracts(&self) -> contract::Settings {
+        let limited = self.tool_limits.iter().map(|entry| entry.tool.clone()).collect();
+        contract::Settings::new(self.registry.check_rules(), limited)
     }
 }
 
-/// What a child process may take, and each process that it starts; what is not set, the gateway's
-/// own limits say.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ChildLimits {
-    /// Memory of its own, in bytes.
-    pub memory_bytes: Option<u64>,
-    /// Processor time, in seconds.
-    pub cpu_seconds: Option<u64>,
-    /// Open files.
-    pub open_files: Option<u64>,
-    /// Processes and threads of its user, all together.
-    pub processes: Option<u64>,
-}
-
-/// To which addresses the name of an upstream may lead.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Addresses {
-    /// Those that servers have: none that is link-local, multicast or a cloud's metadata service.
-    #[default]
-    Usual,
-    /// All.
-    Any,
-}
-
-/// The `limits` block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LimitsConfig {
-    /// Largest request body from a caller, in bytes.
-    pub request_bytes: usize,
-    /// Largest answer of an upstream, in bytes.
-    pub response_bytes: usize,
-    /// Most connections of one address; `None`: a quarter of all.
-    pub address_connections: Option<usize>,
-    /// Most bytes of requests and results that are buffered at once; a quarter of it for one caller.
-    pub buffered_bytes: usize,
-    /// Most legacy sessions at once.
-    pub sessions: usize,
-    /// Most requests that one upstream works on at once.
-    pub upstream_requests: usize,
-    /// Most requests that wait for one upstream.
-    pub upstream_waiting: usize,
-    /// Longest wait for a connection to an upstream, in milliseconds.
-    pub connect_timeout_ms: u64,
-    /// Longest wait for an upstream's list, in milliseconds.
-    pub list_timeout_ms: u64,
-    /// Longest wait for an upstream's call, in milliseconds.
-    pub call_timeout_ms: u64,
-}
-
-impl Default for StartupValidation {
-    fn default() -> Self {
-        Self {
-            missing_entity: Mode::Error,
-            deprecated_entity: Mode::Warn,
-            unused_schema: Mode::Ignore,
-        }
+impl RegistryConfig {
+    /// The conditions for serving a catalog.
+    pub fn admission(&self) -> Admission {
+        Admission::from(self.startup).signed_by(self.key.clone())
     }
-}
 
-impl Default for RuntimeValidation {
-    fn default() -> Self {
-        Self {
-            input_validation: Mode::Warn,
-            output_validation: Mode::Ignore,
-            contract_drift: Mode::Warn,
-            unknown_caller: Access::Allow,
-            undeclared_dependency: Access::Warn,
-        }
-    }
-}
-
-impl Default for LimitsConfig {
-    fn default() -> Self {
-        Self {
-            request_bytes: 4 * 1024 * 1024,
-            response_bytes: 16 * 1024 * 1024,
-            address_connections: None,
-            buffered_bytes: 512 * 1024 * 1024,
-            sessions: 10_000,
-            upstream_requests: 256,
-            upstream_waiting: 1_024,
-            connect_timeout_ms: 5_000,
-            list_timeout_ms: 10_000,
-            call_timeout_ms: 30_000,
-        }
+    /// The checks of every tool.
+    pub fn check_rules(&self) -> CheckRules {
+        CheckRules::new(self.runtime, self.tools.clone())
     }
 }

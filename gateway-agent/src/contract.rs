@@ -41,7 +41,7 @@ use self::{
     pin_file::PinFile,
 };
 use crate::{
-    config::{CheckRules, Checks, Config, Mode, ToolSelector},
+    policy::{CheckRules, Checks, Mode, ToolSelector},
     upstream::Definitions,
 };
 
@@ -58,18 +58,18 @@ pub struct Contracts {
     again: Notify,
 }
 
-/// What the configuration says.
+/// The settings of contracts.
 #[derive(Debug, Default)]
-struct Settings {
+pub struct Settings {
     rules: CheckRules,
-    /// Those with limits of their own.
+    /// The tools with limits of their own.
     limited: Vec<ToolSelector>,
 }
 
-impl From<&Config> for Settings {
-    fn from(config: &Config) -> Self {
-        let limited = config.tool_limits.iter().map(|entry| entry.tool.clone()).collect();
-        Self { rules: config.registry.check_rules(), limited }
+impl Settings {
+    /// Creates settings. `limited` are the tools with limits of their own.
+    pub fn new(rules: CheckRules, limited: Vec<ToolSelector>) -> Self {
+        Self { rules, limited }
     }
 }
 
@@ -101,11 +101,11 @@ pub enum NotAccepted {
 
 impl Contracts {
     /// By these settings, with the pins that are beside the cache.
-    pub fn open(config: &Config, definitions: Arc<Definitions>) -> Self {
-        let (file, pins) = PinFile::open(&config.registry.cache);
+    pub fn open(cache: &Path, settings: Settings, definitions: Arc<Definitions>) -> Self {
+        let (file, pins) = PinFile::open(cache);
         let known = Known { pins, ..Known::default() };
         Self {
-            settings: ArcSwap::from_pointee(config.into()),
+            settings: ArcSwap::from_pointee(settings),
             known: Mutex::new(known),
             file: Some(Mutex::new(file)),
             passed: watch::channel(definitions).0,
@@ -114,8 +114,8 @@ impl Contracts {
     }
 
     /// Goes on by another configuration.
-    pub fn configure(&self, config: &Config) {
-        self.settings.store(Arc::new(config.into()));
+    pub fn configure(&self, settings: Settings) {
+        self.settings.store(Arc::new(settings));
         self.again.notify_one();
     }
 
@@ -222,5 +222,5 @@ impl Contracts {
 
 /// Where the pins are, for a cache.
 pub fn pins_path(cache: &Path) -> std::path::PathBuf {
-    crate::cache::beside(cache, ".pins")
+    crate::files::beside(cache, ".pins")
 }

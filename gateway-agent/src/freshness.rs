@@ -16,7 +16,16 @@ use std::{
 
 use tokio::time::sleep;
 
-use crate::{cache::Cache, config::MaxStaleness};
+use crate::cache::Cache;
+
+/// `registry.maxStaleness`: the maximum age of the catalog for calls. `None`: unlimited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MaxStaleness {
+    /// For tools that may change something.
+    pub tools: Option<Duration>,
+    /// For tools with the hint `readOnlyHint`.
+    pub read_only_tools: Option<Duration>,
+}
 
 /// From this age on a catalog is told to be stale: a stream that says nothing for so long is dead.
 const STALE: Duration = Duration::from_secs(30);

@@ -25,9 +25,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     buffers::Buffers,
     cache::Cache,
+    feed::{SourceState, Status},
     freshness::{Verdict, Watchman},
     identity::is_usable,
-    source::{SourceState, Status},
     upstream::{TargetId, TargetState, Upstreams},
 };
 

@@ -12,6 +12,7 @@ pub mod doorkeeper;
 pub(crate) mod proof;
 mod refused;
 mod scope;
+pub mod settings;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -23,8 +24,9 @@ use registry_core::{Catalog, Key, Kind, LifecycleState, Name, Record, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use self::settings::IdentityConfig;
 pub use self::subject::SubjectToken;
-use crate::{config::IdentityConfig, jsonrpc, shares::Principal};
+use crate::{jsonrpc, shares::Principal};
 
 const AGENT_NAME: &str = "x-agent-name";
 const AGENT_VERSION: &str = "x-agent-version";

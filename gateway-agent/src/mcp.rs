@@ -7,13 +7,13 @@ mod call;
 pub mod era;
 mod exchange;
 mod feature;
-mod guard;
 pub mod held;
 mod incoming;
 mod inputs;
 mod legacy;
 mod list;
 mod manner;
+mod media;
 mod modern;
 mod rejection;
 mod replay;
@@ -48,20 +48,19 @@ use registry_jwt::InvalidFile;
 use tokio::{sync::Semaphore, time::timeout};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-pub(crate) use self::guard::check_source;
 pub use self::rejection::Rejection;
 use self::{held::HeldRequests, incoming::Incoming, replay::Replays, session::Sessions};
 use crate::{
     audit::{self, REQUEST_ID},
     buffers::{self, Buffered},
     capacity,
-    config::Config,
     identity::{
         HeaderClaim, SubjectToken,
         doorkeeper::{Admitted, Credentials, Doorkeeper, METADATA},
+        settings::AuthenticatorConfig,
     },
     jsonrpc::{self, Id, Limits, Message, Notification},
-    pipeline::Gateway,
+    pipeline::{Gateway, Settings},
     respond::{self, http::Answer},
     shares::Shares,
     upstream::Era,
@@ -97,7 +96,7 @@ impl Mcp {
     fn cors(&self) -> CorsLayer {
         let mcp = self.clone();
         let is_allowed = move |origin: &HeaderValue, _: &Parts| {
-            mcp.0.load().gateway.reach().is_listed(origin.as_bytes())
+            mcp.0.load().gateway.settings().origins.is_listed(origin.as_bytes())
         };
         CorsLayer::new()
             .allow_origin(AllowOrigin::predicate(is_allowed))
@@ -134,11 +133,17 @@ impl Mcp {
     /// Serves from now on by another configuration. Requests that are there finish by the old one,
     /// and those whose body is still on its way are judged by the new one, too. Event streams go on
     /// by the new one where it lets in the same callers; else they end, and who may comes back.
-    pub async fn reconfigure(&self, config: &Config) -> Result<(), InvalidFile> {
+    pub(crate) async fn reconfigure(
+        &self,
+        settings: Settings,
+        authenticator: AuthenticatorConfig,
+    ) -> Result<(), InvalidFile> {
         let old = self.0.load_full();
-        let doorkeeper = old.doorkeeper.reconfigured(config).await?;
+        let doorkeeper = old.doorkeeper.reconfigured(authenticator).await?;
+        let has_same_callers = doorkeeper.has_rules_of(&old.doorkeeper)
+            && settings.origins == old.gateway.settings().origins;
         let new = Arc::new(Endpoint {
-            gateway: Arc::new(old.gateway.reconfigured(config)),
+            gateway: Arc::new(old.gateway.reconfigured(settings)),
             doorkeeper,
             sessions: Arc::clone(&old.sessions),
             held: Arc::clone(&old.held),
@@ -148,7 +153,7 @@ impl Mcp {
             task_watches: Arc::clone(&old.task_watches),
             successor: OnceLock::new(),
         });
-        if config.knows_callers_as(old.gateway.config()) {
+        if has_same_callers {
             // It has none yet: one configuration is taken over after another.
             let _ = old.successor.set(Arc::clone(&new));
         }
@@ -170,7 +175,7 @@ impl Mcp {
         if Arc::ptr_eq(&now, &known) {
             return Ok(known);
         }
-        guard::check_source(parts, now.gateway.reach())?;
+        now.gateway.settings().origins.check(parts)?;
         credentials.put_back(&mut parts.headers);
         let admitted = now.doorkeeper.admit(parts).await;
         Doorkeeper::strip(&mut parts.headers);
@@ -199,7 +204,7 @@ struct Endpoint {
 
 impl Endpoint {
     fn new(gateway: Arc<Gateway>, doorkeeper: Doorkeeper) -> Self {
-        let most = gateway.limits().sessions;
+        let most = gateway.settings().upstream.sessions;
         let sessions = Arc::new(Sessions::new(most, Arc::clone(gateway.sealer())));
         let most_streams = capacity::streams(most);
         let streams = Arc::new(Semaphore::new(most_streams));
@@ -227,7 +232,7 @@ impl Endpoint {
             Some(buffers::of_address(peer.ip()))
         };
         let principal = proven.and_then(|claim| claim.apart()).or_else(address);
-        Arc::new(self.gateway.buffers().open(principal, self.gateway.limits().buffered_bytes))
+        Arc::new(self.gateway.buffers().open(principal, self.gateway.settings().buffered_bytes))
     }
 }
 
@@ -252,7 +257,7 @@ impl FromRequest<Mcp> for Entered {
                 Ok(Self { endpoint, parts, body, credentials })
             }
             Err(refusal) => {
-                discard(body, LINGER * endpoint.gateway.limits().request_bytes).await;
+                discard(body, LINGER * endpoint.gateway.settings().request_bytes).await;
                 Err(refuse(None, &refusal.into()).into_response())
             }
         }
@@ -291,7 +296,7 @@ async fn receive(State(mcp): State<Mcp>, entered: Entered) -> Response {
         Ok(whole) => whole,
         Err(rejection) => return refuse(None, &rejection).into_response(),
     };
-    let limits = Limits::of_bytes(endpoint.gateway.limits().request_bytes);
+    let limits = Limits::of_bytes(endpoint.gateway.settings().request_bytes);
     let message = jsonrpc::parse(&body, limits);
     let id = match &message {
         Ok(Message::Request(request)) => Some(request.id),
@@ -321,9 +326,9 @@ async fn admit(
     parts: &Parts,
     (body, buffered): (Body, &Buffered),
 ) -> Result<Bytes, Rejection> {
-    guard::check_source(parts, endpoint.gateway.reach())?;
-    guard::check_media(&parts.headers)?;
-    let limit_bytes = endpoint.gateway.limits().request_bytes;
+    endpoint.gateway.settings().origins.check(parts)?;
+    media::check_media(&parts.headers)?;
+    let limit_bytes = endpoint.gateway.settings().request_bytes;
     if body.size_hint().lower() > limit_bytes as u64 {
         discard(body, LINGER * limit_bytes).await;
         return Err(Rejection::TooLarge { limit_bytes });

@@ -12,10 +12,10 @@ use std::{sync::Arc, time::Duration};
 use registry_core::{Key, Kind, Name};
 
 use crate::{
-    config::{Access, RuntimeValidation},
     freshness::Freshness,
     identity::{Caller, Identity},
     pipeline::Task,
+    policy::{Access, RuntimeValidation},
     view::{Audience, Offer, Shown, Sight},
 };
 

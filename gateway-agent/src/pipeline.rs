@@ -12,6 +12,7 @@ pub(crate) mod input;
 pub mod mirror;
 pub mod projection;
 pub mod relay;
+mod settings;
 mod task;
 mod validate;
 
@@ -24,19 +25,20 @@ use serde_json::value::RawValue;
 use self::{arguments::Arguments, projection::Shielded};
 pub use self::{
     error::Error,
-    gateway::{Gateway, Parts, Reach},
+    gateway::{Gateway, Parts},
     relay::{About, Relay, relay},
+    settings::{Settings, ToolLimits},
     task::{Task, TaskNames},
 };
 use crate::{
     audit::CallRecord,
     composition::{self, Steps},
-    config::Mode,
     content,
     freshness::Freshness,
     identity::{Caller, ClientInfo, HeaderClaim},
     jsonrpc::Object,
     permit::{self, Admission},
+    policy::Mode,
     shares::Principal,
     upstream::{self, Context, Param, RawResult, Request, ResourceNames, ResultType, Side},
     view::{Offer, Snapshot},
@@ -201,7 +203,7 @@ pub(crate) async fn pass(
                 params: onward.params,
                 context: onward.context,
                 is_repeatable: offer.is_repeatable(),
-                timeout: Some(gateway.config().call_timeout(offer.key())),
+                timeout: Some(gateway.settings().call_timeout(offer.key())),
                 trace: &trace,
                 side: onward.side,
                 principal: passage.principal,
@@ -262,7 +264,8 @@ async fn prepare<'a>(
         }
     }
     if let Some(defaults) = offer.defaults() {
-        let filling = defaults::Filling { hidden: offer.hidden(), variables: gateway.variables() };
+        let filling =
+            defaults::Filling { hidden: offer.hidden(), variables: &gateway.settings().variables };
         arguments.change(|members| filling.fill(defaults, members))?;
     }
     if offer.plan().is_none() {
@@ -280,7 +283,7 @@ async fn finish(
 ) -> Result<RawResult, Error> {
     let result = match offer.projection() {
         Some(mappings) => {
-            let most = gateway.limits().response_bytes;
+            let most = gateway.settings().upstream.response_bytes;
             projection::outcome(mappings, (result, context), most)?
         }
         None => result?,

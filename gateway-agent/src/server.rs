@@ -12,11 +12,9 @@ mod writes;
 use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
-use registry_core::Catalog;
 use registry_tls::{Acceptor, Counts, InvalidFile};
 use tokio::{
     net::TcpListener,
-    sync::watch,
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -34,8 +32,9 @@ use crate::{
         Memory,
         sagas::{self, Sagas},
     },
-    config::{Config, Source, without_credentials},
+    config::Config,
     contract::{self, Contracts},
+    feed::{Feed, Status},
     findings,
     freshness::Watchman,
     health::{self, Health},
@@ -43,8 +42,9 @@ use crate::{
     lanes::Lanes,
     mcp::Mcp,
     pipeline::{Gateway, Parts},
-    seal::{KeyFile, Sealer},
-    source::{self, Feed, Rejected, Status},
+    seal::KeyFile,
+    secret::redact_url,
+    source::{self, Rejected, Source},
     trace::{self, Tracer},
     upstream::{self, Upstreams},
 };
@@ -97,24 +97,35 @@ pub async fn run(
     let metrics = health::install_metrics();
     let counts = Counts { changed: health::tls_changed, refused: health::certificate_refused };
     let tls = config.tls.clone().map(|files| Acceptor::open(files, counts)).transpose()?;
-    let doorkeeper = Doorkeeper::open(&config).await?;
+    let doorkeeper = Doorkeeper::open(config.authenticator()).await?;
     let upstreams = Upstreams::start(&config.targets, config.limits);
     let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
     let watchman = Watchman::new(cache.clone(), config.registry.max_staleness);
     let catalog = cache.subscribe();
     let definitions = upstreams.definitions();
-    let contracts = Arc::new(Contracts::open(&config, definitions.borrow().clone()));
+    let contracts = Arc::new(Contracts::open(
+        &config.registry.cache,
+        config.contracts(),
+        definitions.borrow().clone(),
+    ));
     let sagas = Sagas::open(&config.registry.cache).map_err(Error::Sagas)?;
     let compositions = Arc::new(Memory::new(sagas));
-    let known = (upstreams.clone(), contracts.clone(), compositions.clone());
-    let keys = KeyFile::of(&config);
+    let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
     let sealer = Arc::new(keys.open());
-    let gateway =
-        Arc::new(assembled(&config, (catalog, watchman.clone()), known, Arc::clone(&sealer)));
-    let tracer = Arc::clone(gateway.tracer());
+    let tracer = Tracer::start(&config.tracing, &config.name);
+    let parts = Parts {
+        catalog,
+        watchman: watchman.clone(),
+        upstreams: upstreams.clone(),
+        contracts: contracts.clone(),
+        compositions: compositions.clone(),
+        sealer: Arc::clone(&sealer),
+        tracer: Arc::clone(&tracer),
+    };
+    let gateway = Arc::new(Gateway::new(config.pipeline(), parts));
     let mcp = Mcp::new(gateway, doorkeeper);
     let reloader = Arc::new(Reloader::new((config.clone(), stamp), mcp.clone(), contracts.clone()));
-    let status = Status::new(&name_of(&config.registry.source));
+    let status = Status::new(&name_of(&config.registry.source.address));
     let health = Health {
         cache: cache.clone(),
         watchman: watchman.clone(),
@@ -129,8 +140,7 @@ pub async fn run(
     let admin = admin_routes(&reloader, &mcp, (&tracer, &contracts, &upstreams));
     let probes = health::router(health);
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, &probes)).await?;
-    let of_address =
-        config.limits.address_connections.unwrap_or_else(capacity::address_connections);
+    let of_address = config.address_connections.unwrap_or_else(capacity::address_connections);
     let door = Door { listener, tls, lanes: lanes.clone(), of_address };
     let callers = layers::around(mcp.router().merge(probes));
     let mut running = Running::start(door, callers, (cache, writer))?;
@@ -141,8 +151,8 @@ pub async fn run(
     sagas::recovery::recover(&mcp.gateway());
     let stop = running.stop.clone();
     tokio::spawn(async move { stop.run_until_cancelled(keys.keep(sealer)).await });
-    let stop = running.stop.clone();
-    tokio::spawn(async move { stop.run_until_cancelled(reloader.watch()).await });
+    let (stop, watching) = (running.stop.clone(), Arc::clone(&reloader));
+    tokio::spawn(async move { stop.run_until_cancelled(watching.watch()).await });
     let mut following = running.follow(config, (watchman, status));
     let outcome = tokio::select! {
         () = shutdown => Ok(()),
@@ -150,11 +160,11 @@ pub async fn run(
     };
     draining.cancel();
     if outcome.is_ok() {
-        let notice = mcp.gateway().config().drain_notice;
+        let notice = reloader.config().drain_notice;
         tracing::info!("stopping: not ready, new calls are accepted for {notice:?}");
         sleep(notice).await;
     }
-    let limit = mcp.gateway().config().drain_timeout();
+    let limit = reloader.config().drain_timeout();
     tracing::info!("stopping: calls that have begun may finish within {limit:?}");
     mcp.gateway().close_streams();
     running.stop(limit, mcp.drained()).await;
@@ -165,16 +175,6 @@ pub async fn run(
     drop(lanes);
     tracer.shutdown().await;
     outcome
-}
-
-fn assembled(
-    config: &Config,
-    (catalog, watchman): (watch::Receiver<Arc<Catalog>>, Watchman),
-    (upstreams, contracts, compositions): (Arc<Upstreams>, Arc<Contracts>, Arc<Memory>),
-    sealer: Arc<Sealer>,
-) -> Gateway {
-    let parts = Parts { catalog, watchman, upstreams, contracts, compositions, sealer };
-    Gateway::new(config, parts)
 }
 
 /// Everything that operators may do.
@@ -282,7 +282,9 @@ impl Running {
             admission: config.registry.admission(),
             stop: self.stop.clone(),
         };
-        tokio::spawn(async move { source::follow(&config, feed).await })
+        tokio::spawn(async move {
+            source::follow(&config.registry.source, config.name.clone(), feed).await
+        })
     }
 
     /// Stops following and accepting, lets calls finish within the limit, also those that lost their
@@ -321,7 +323,7 @@ fn announce(line: &str) {
 fn name_of(source: &Source) -> String {
     match source {
         Source::Grpc(addresses) => addresses.join(",").replace("http", "grpc"),
-        Source::Http(url) => without_credentials(url),
+        Source::Http(url) => redact_url(url),
         Source::File(path) => format!("file://{}", path.display()),
     }
 }

@@ -11,10 +11,31 @@ use registry_core::{
     rules::{Reference, Relation, references},
 };
 
-use crate::config::{Mode, StartupValidation};
+use crate::policy::Mode;
 
 /// Most findings that are written to the log one by one.
 const LOGGED: usize = 20;
+
+/// `registry.validation.startup`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StartupValidation {
+    /// References to unregistered entities, and all other errors of the rules.
+    pub missing_entity: Mode,
+    /// Dependencies on deprecated entities.
+    pub deprecated_entity: Mode,
+    /// Schemas without references.
+    pub unused_schema: Mode,
+}
+
+impl Default for StartupValidation {
+    fn default() -> Self {
+        Self {
+            missing_entity: Mode::Error,
+            deprecated_entity: Mode::Warn,
+            unused_schema: Mode::Ignore,
+        }
+    }
+}
 
 /// A catalog that is not served because of what was found in it.
 #[derive(Debug, Clone, PartialEq, Eq)]

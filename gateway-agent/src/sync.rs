@@ -19,7 +19,7 @@ use registry_proto::{
 use tokio::sync::watch;
 
 use self::{clock::Clock, incoming::Incoming};
-use crate::{cache::DiskState, source::Feed};
+use crate::{cache::DiskState, feed::Feed};
 
 /// Longest text of what is wrong with the disk, in bytes; the API's limit.
 const DISK_BYTES: usize = 1024;

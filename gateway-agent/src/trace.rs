@@ -10,6 +10,7 @@ mod export;
 mod otlp;
 mod ring;
 pub mod routes;
+pub mod settings;
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -21,12 +22,13 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use self::settings::TracingConfig;
 use self::{
     context::{Parent, SpanId, TraceId},
     export::Export,
     ring::Ring,
 };
-use crate::{clock, config::Config, upstream::TraceContext};
+use crate::{clock, upstream::TraceContext};
 
 /// Which side of a request a span is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,15 +88,16 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Must be called inside a runtime where a collector is configured.
-    pub fn start(config: &Config) -> Arc<Self> {
-        let tracing = &config.tracing;
+    /// Starts tracing. An OTLP collector needs a Tokio runtime.
+    ///
+    /// `gateway` is the name of the gateway in exported spans.
+    pub fn start(config: &TracingConfig, gateway: &str) -> Arc<Self> {
         Arc::new(Self {
             keys: RandomState::new(),
             count: AtomicU64::new(0),
             began: (Instant::now(), clock::now()),
-            ring: config.admin.is_some().then(|| Ring::new(tracing.recent)),
-            export: tracing.otlp.as_ref().map(|otlp| Export::start(otlp, &config.name)),
+            ring: config.recent.map(Ring::new),
+            export: config.otlp.as_ref().map(|otlp| Export::start(otlp, gateway)),
         })
     }
 

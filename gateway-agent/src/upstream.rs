@@ -14,6 +14,8 @@ mod departure;
 mod error;
 mod features;
 mod gate;
+#[cfg(target_os = "linux")]
+pub mod guard;
 mod handshake;
 mod header;
 mod http;
@@ -25,6 +27,7 @@ mod request;
 mod roster;
 pub mod routes;
 pub mod routing;
+mod settings;
 mod side;
 mod sse;
 mod stdio;
@@ -59,6 +62,10 @@ pub use self::{
         Context, LOG_LEVELS, Method, Param, RELATED_TASK, Request, TASK_PARAM, TASKS, TraceContext,
     },
     routing::{Route, Routing, TargetId},
+    settings::{
+        Addresses, AuthConfig, ChildLimits, ClientAuthentication, Grant, TargetConfig,
+        TransportConfig, UpstreamLimits,
+    },
     side::{Answered, Meanwhile, Question, Side},
     stdio::{Crowded, NoTurn},
     subscriptions::Subscribed,
@@ -66,11 +73,7 @@ pub use self::{
 };
 use self::{roster::Roster, target::Target};
 pub use crate::shares::{Exhausted, Scarce};
-use crate::{
-    config::{LimitsConfig, TargetConfig},
-    permit::Permit,
-    shares::Principal,
-};
+use crate::{permit::Permit, shares::Principal};
 
 /// Prefix and exposure of a target's prompts and resources.
 #[derive(Debug, Clone)]
@@ -129,11 +132,11 @@ impl Default for Timing {
 impl Upstreams {
     /// Starts to connect to all targets, in the background, and returns at once. Must be called
     /// inside a runtime.
-    pub fn start(targets: &[TargetConfig], limits: LimitsConfig) -> Arc<Self> {
+    pub fn start(targets: &[TargetConfig], limits: UpstreamLimits) -> Arc<Self> {
         Self::start_with(targets, limits, Timing::default())
     }
 
-    fn start_with(targets: &[TargetConfig], limits: LimitsConfig, timing: Timing) -> Arc<Self> {
+    fn start_with(targets: &[TargetConfig], limits: UpstreamLimits, timing: Timing) -> Arc<Self> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let roster = Roster::new(timing, tasks.clone(), stop.clone());
         roster.configure(targets, limits);
@@ -143,7 +146,7 @@ impl Upstreams {
 
     /// Makes these the targets, and returns at once. Those that are configured as before go on;
     /// those that go finish what they have begun. Must be called inside a runtime.
-    pub fn configure(&self, targets: &[TargetConfig], limits: LimitsConfig) {
+    pub fn configure(&self, targets: &[TargetConfig], limits: UpstreamLimits) {
         self.roster.configure(targets, limits);
     }
 

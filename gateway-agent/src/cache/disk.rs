@@ -17,12 +17,11 @@ use registry_core::{
     registry_file::{InvalidExport, read_export, write_export},
 };
 
-use super::{
-    Batch, Confirmed,
+use super::{Batch, Confirmed, journal};
+use crate::{
+    admission::NotAdmitted,
     files::{beside, directory, keep_as, remove, sync_directory, write_synced},
-    journal,
 };
-use crate::admission::NotAdmitted;
 
 /// Largest file that is read, in bytes.
 const FILE_BYTES: u64 = 2 * 1024 * 1024 * 1024;

@@ -276,7 +276,7 @@ impl Run {
 
     /// What one evaluation may take.
     pub(super) fn budget(&self) -> Budget {
-        Budget::new(self.gateway.limits().response_bytes)
+        Budget::new(self.gateway.settings().upstream.response_bytes)
     }
 
     /// What a binding delivers.
@@ -309,7 +309,7 @@ impl Run {
 
     /// Takes the size of a result from what the run may hold.
     pub(super) fn take_bytes(&self, at: &str, bytes: usize) -> Result<(), Failure> {
-        let most = RESULTS * self.gateway.limits().response_bytes;
+        let most = RESULTS * self.gateway.settings().upstream.response_bytes;
         if self.within.taken.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most
         {
             return Ok(());

@@ -31,7 +31,7 @@ use self::{
     table::Table,
 };
 use super::Cause;
-use crate::cache::beside;
+use crate::files::beside;
 
 /// Tells how a saga ended, once it has.
 pub(super) type Ended = watch::Receiver<Option<Arc<End>>>;

@@ -1,57 +1,16 @@
-//! The `auth` block of a target: where the gateway gets tokens for it, of its own or in exchange
-//! for those of its callers.
-//!
-//! Deliberately absent: getting them; `upstream/http/auth.rs` does.
+//! Reads the `auth` block of a target.
 
 use http::Uri;
+use registry_follow::Credentials;
 
 use super::{
-    ClientFiles, Credentials, SecretSource,
     read::{Field, Section},
-    secret, tls, without_credentials,
+    secret, tls,
 };
-
-/// Where the tokens for a target come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuthConfig {
-    /// In exchange for what.
-    pub grant: Grant,
-    /// The token endpoint.
-    pub token_url: String,
-    /// What it must show and is shown; `None`: a certificate of the system's authorities, and
-    /// nothing.
-    pub tls: Option<ClientFiles>,
-    /// The gateway's own name there.
-    pub client_id: String,
-    /// What proves it.
-    pub client_secret: SecretSource,
-    /// How that is shown.
-    pub client_authentication: ClientAuthentication,
-    /// What the tokens are to allow.
-    pub scopes: Vec<String>,
-    /// For whom they are to be.
-    pub audience: Vec<String>,
-    /// The same as URLs (RFC 8707).
-    pub resource: Vec<String>,
-}
-
-/// In exchange for what a token is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grant {
-    /// The gateway's own credentials (RFC 6749, section 4.4).
-    ClientCredentials,
-    /// Those and the token of whoever calls (RFC 8693).
-    TokenExchange,
-}
-
-/// How a client shows its secret (RFC 6749, section 2.3.1), by the names of RFC 7591.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientAuthentication {
-    /// `client_secret_basic`: in the header.
-    Basic,
-    /// `client_secret_post`: in the body.
-    Post,
-}
+use crate::{
+    secret::redact_url,
+    upstream::{AuthConfig, ClientAuthentication, Grant},
+};
 
 const AUTHENTICATIONS: &[(&str, ClientAuthentication)] = &[
     ("client_secret_basic", ClientAuthentication::Basic),
@@ -159,7 +118,7 @@ fn client_id(text: &str) -> Result<String, &'static str> {
 
 /// Secrets and tokens go there.
 fn token_url(text: &str) -> Result<String, String> {
-    let shown = without_credentials(text);
+    let shown = redact_url(text);
     let uri: Option<Uri> = text.parse().ok();
     let good = uri.is_some_and(|uri| {
         matches!(uri.scheme_str(), Some("http" | "https"))

@@ -6,7 +6,8 @@
 
 use registry_follow::{Credentials, Token};
 
-use super::{Args, Source, problem::Problems, read::Section, tls};
+use super::{Args, problem::Problems, read::Section, tls};
+use crate::source::Source;
 
 /// Reads what the `registry` block and the flags say.
 pub(super) fn read_section(

@@ -1,89 +1,23 @@
-//! The `identity` block: which claims of a caller are believed, and what proves them.
-//!
-//! Deliberately absent: proving; `identity/doorkeeper.rs` does. Keys of callers are kept as digests only.
+//! Reads the `identity` block. API keys are kept as digests only.
 
-use std::{
-    collections::BTreeMap, fs, net::IpAddr, path::PathBuf, str::FromStr as _, time::Duration,
-};
+use std::{fs, net::IpAddr, path::PathBuf, str::FromStr as _, time::Duration};
 
 use ipnet::IpNet;
 use registry_core::{Digest, parse_wait};
+use registry_follow::Credentials;
 use registry_jwt::{ASYMMETRIC, Algorithm, Settings, Source};
 
-use super::{
-    Credentials, IdentityConfig,
-    read::{Field, Section},
+use super::read::{Field, Section};
+use crate::identity::{
+    certificate::SpiffePattern,
+    settings::{ApiKeyConfig, CertificatesConfig, IdentityConfig, JwtConfig, ProofsConfig},
 };
-use crate::identity::certificate::SpiffePattern;
 
 const DEFAULT_ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
 const DEFAULT_SKEW: Duration = Duration::from_mins(1);
 const DEFAULT_CLAIMS: [&str; 2] = ["agent", "agent_name"];
 /// Most keys of callers: each request with a key is compared with all of them.
 const KEYS: usize = 1_000;
-
-/// What proves who is calling, and what that allows.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProofsConfig {
-    /// Whether a caller must prove who it is; `clientInfo` is no proof.
-    pub required: bool,
-    /// Addresses whose `X-Agent-*` headers are believed; none: as `trustHeaders` says.
-    pub trusted_hops: Vec<IpNet>,
-    /// The URL that clients know the endpoint by; `None`: by `Host`.
-    pub resource: Option<String>,
-    /// Tokens of an identity provider.
-    pub jwt: Option<JwtConfig>,
-    /// Keys that were given to callers.
-    pub api_keys: Vec<ApiKeyConfig>,
-    /// Whom certificates name.
-    pub certificates: Option<CertificatesConfig>,
-    /// The scopes that a method (`tools/call`) or a tool needs.
-    pub scopes: BTreeMap<String, Vec<String>>,
-    /// The narrower scopes that a broader one has in it.
-    pub implied_scopes: BTreeMap<String, Vec<String>>,
-}
-
-/// `identity.jwt`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JwtConfig {
-    /// Which tokens are believed.
-    pub settings: Settings,
-    /// The claims (or JSON pointers to them) that may name the agent; the first with a value counts.
-    pub agent_claims: Vec<String>,
-    /// The claim that names its version.
-    pub version_claim: Option<String>,
-    /// What every token must allow.
-    pub required_scopes: Vec<String>,
-}
-
-/// One of `identity.apiKeys`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApiKeyConfig {
-    /// Whose it is.
-    pub agent: String,
-    /// Its version; without one the newest.
-    pub version: Option<String>,
-    /// Of the key.
-    pub digest: Digest,
-    /// What it allows.
-    pub scopes: Vec<String>,
-}
-
-/// `identity.mtls`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CertificatesConfig {
-    /// How the SPIFFE ids of agents look.
-    pub spiffe: Option<SpiffePattern>,
-    /// Whether the common name of a subject is the name of an agent.
-    pub subject: bool,
-}
-
-impl ProofsConfig {
-    /// Whether `Authorization: Bearer` is looked at.
-    pub fn takes_bearers(&self) -> bool {
-        self.jwt.is_some() || !self.api_keys.is_empty()
-    }
-}
 
 /// Reads the block.
 pub(super) fn read(root: &Section<'_>, asks_certificates: bool) -> (IdentityConfig, ProofsConfig) {

@@ -14,18 +14,26 @@ use registry_core::{
     checkpoint::{InvalidVerifierKey, VerifierKey},
     parse_duration, parse_wait,
 };
+use registry_tls::ServerFiles;
 
 use super::{
-    Access, Args, CONTRACTS, Config, InvalidConfig, InvalidSource, LimitsConfig, Mode, Problem,
-    RegistryConfig, RuntimeValidation, ServerFiles, Source, StartupValidation, ToolLimits,
-    ToolValidation, VIOLATIONS, credentials, identity,
+    Args, CONTRACTS, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_REQUEST_BYTES, InvalidConfig, Problem,
+    RegistryConfig, VIOLATIONS, credentials, identity,
     problem::Problems,
     reach,
     read::Section,
     scope, seeing, staleness, target, tls, tool_limits, tools,
     yaml::{self, Node},
 };
-use crate::seal;
+use crate::{
+    files::read_text,
+    pipeline::ToolLimits,
+    policy::{Access, Mode, RuntimeValidation, ToolValidation},
+    seal,
+    source::{InvalidSource, Source, SourceConfig},
+    startup::StartupValidation,
+    upstream::UpstreamLimits,
+};
 
 /// Largest configuration file, in bytes.
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
@@ -85,21 +93,6 @@ impl Config {
     }
 }
 
-/// Reads a file of at most so many bytes.
-pub(super) fn read_text(file: &Path, most: u64) -> std::io::Result<String> {
-    let found = fs::metadata(file)?;
-    // Whoever opens a pipe waits for its writer.
-    if !found.is_file() {
-        return Err(std::io::Error::other("it is no file"));
-    }
-    let size = found.len();
-    if size > most {
-        let message = format!("it has {size} bytes, {most} are allowed");
-        return Err(std::io::Error::other(message));
-    }
-    fs::read_to_string(file)
-}
-
 fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let root = Section::root(problems, root);
     let name = name(problems, &root, args);
@@ -110,10 +103,12 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let (identity, proofs) = identity::read(&root, asks);
     let targets = target::read(&root, &proofs);
     let variables = variables(&root);
-    let (limits, tool_limits) = limits(&root);
-    let (admin, tracing) = (seeing::admin(&root), seeing::tracing(&root));
+    let limits = limits(&root);
+    let admin = seeing::admin(&root);
+    let tracing = seeing::tracing(&root, admin.is_some());
     let drain_notice = root.find("drainNotice").and_then(|field| field.parse(parse_duration));
-    let drain_timeout = drain_timeout(&root, tool_limits::longest_call(&limits, &tool_limits));
+    let drain_timeout =
+        drain_timeout(&root, tool_limits::longest_call(&limits.upstream, &limits.tools));
     let session_key_file = session_key_file(&root);
     let allowed_origins = root.parsed("allowedOrigins", reach::origin);
     let allowed_hosts = root.parsed("allowedHosts", reach::host);
@@ -130,8 +125,11 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         proofs,
         targets,
         variables,
-        limits,
-        tool_limits,
+        request_bytes: limits.request_bytes,
+        buffered_bytes: limits.buffered_bytes,
+        address_connections: limits.address_connections,
+        limits: limits.upstream,
+        tool_limits: limits.tools,
         drain_notice: drain_notice.unwrap_or(DEFAULT_DRAIN_NOTICE),
         drain_timeout,
         session_key_file,
@@ -227,19 +225,8 @@ fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Regi
     let (startup, (runtime, tools)) = (startup(&validation), runtime(&validation));
     validation.finish();
     section.finish();
-    let source = source?;
-    Some(RegistryConfig {
-        source,
-        scope,
-        key,
-        credentials,
-        cache,
-        poll_interval,
-        max_staleness,
-        runtime,
-        tools,
-        startup,
-    })
+    let source = SourceConfig { address: source?, scope, credentials, poll_interval };
+    Some(RegistryConfig { source, key, cache, max_staleness, runtime, tools, startup })
 }
 
 fn key(problems: &Problems, section: &Section<'_>, args: &Args) -> Option<VerifierKey> {
@@ -293,30 +280,39 @@ fn variables(root: &Section<'_>) -> BTreeMap<String, String> {
     variables
 }
 
-fn limits(root: &Section<'_>) -> (LimitsConfig, Vec<ToolLimits>) {
+/// The `limits` block.
+struct Limits {
+    request_bytes: usize,
+    buffered_bytes: usize,
+    address_connections: Option<usize>,
+    upstream: UpstreamLimits,
+    tools: Vec<ToolLimits>,
+}
+
+fn limits(root: &Section<'_>) -> Limits {
     let section = root.section("limits");
-    let default = LimitsConfig::default();
-    let limits = LimitsConfig {
-        request_bytes: section.positive("requestBytes", default.request_bytes),
+    let default = UpstreamLimits::default();
+    let request_bytes = section.positive("requestBytes", DEFAULT_REQUEST_BYTES);
+    let buffered_bytes = section.positive("bufferedBytes", DEFAULT_BUFFERED_BYTES);
+    let address_connections = section.find("addressConnections").and_then(|f| f.positive());
+    let upstream = UpstreamLimits {
         response_bytes: section.positive("responseBytes", default.response_bytes),
-        address_connections: section.find("addressConnections").and_then(|f| f.positive()),
-        buffered_bytes: section.positive("bufferedBytes", default.buffered_bytes),
         sessions: section.positive("sessions", default.sessions),
-        upstream_requests: section.positive("upstreamRequests", default.upstream_requests),
-        upstream_waiting: section.positive("upstreamWaiting", default.upstream_waiting),
+        requests: section.positive("upstreamRequests", default.requests),
+        waiting: section.positive("upstreamWaiting", default.waiting),
         connect_timeout_ms: section.positive("connectTimeoutMs", default.connect_timeout_ms),
         list_timeout_ms: section.positive("listTimeoutMs", default.list_timeout_ms),
         call_timeout_ms: section.positive("callTimeoutMs", default.call_timeout_ms),
     };
     let tools = tool_limits::read(&section);
-    let needed = limits.request_bytes.saturating_add(limits.response_bytes).saturating_mul(4);
-    if limits.buffered_bytes < needed {
+    let needed = request_bytes.saturating_add(upstream.response_bytes).saturating_mul(4);
+    if buffered_bytes < needed {
         section.problem(format!(
-            "bufferedBytes is {}, of which one caller may use a quarter, but a request and its result may \
-             take more; set it to at least {needed}, or lower requestBytes or responseBytes",
-            limits.buffered_bytes
+            "bufferedBytes is {buffered_bytes}, of which one caller may use a quarter, but a request and \
+             its result may take more; set it to at least {needed}, or lower requestBytes or \
+             responseBytes"
         ));
     }
     section.finish();
-    (limits, tools)
+    Limits { request_bytes, buffered_bytes, address_connections, upstream, tools }
 }

@@ -3,7 +3,8 @@
 //!
 //! Deliberately absent: taking over the rest; `server/reload.rs` does.
 
-use super::{Config, LimitsConfig, RegistryConfig};
+use super::{Config, RegistryConfig};
+use crate::upstream::UpstreamLimits;
 
 impl Config {
     /// The settings that are others than in the configuration that the gateway was started with,
@@ -17,41 +18,30 @@ impl Config {
             ("sessionKeyFile", self.session_key_file != started.session_key_file),
             ("admin", self.admin != started.admin),
             ("tracing", self.tracing != started.tracing),
-            (
-                "limits.addressConnections",
-                self.limits.address_connections != started.limits.address_connections,
-            ),
+            ("limits.addressConnections", self.address_connections != started.address_connections),
             ("limits.sessions", self.limits.sessions != started.limits.sessions),
-            ("registry.source", new.source != old.source),
-            ("registry.scope", new.scope != old.scope),
+            ("registry.source", new.source.address != old.source.address),
+            ("registry.scope", new.source.scope != old.source.scope),
             ("registry.key", new.key != old.key),
             ("registry.cache", new.cache != old.cache),
-            ("registry.pollInterval", new.poll_interval != old.poll_interval),
+            ("registry.pollInterval", new.source.poll_interval != old.source.poll_interval),
             ("registry.maxStaleness", new.max_staleness != old.max_staleness),
             ("registry.validation.startup", new.startup != old.startup),
-            ("the credentials for the registry", new.credentials != old.credentials),
+            ("the credentials for the registry", new.source.credentials != old.source.credentials),
         ]
         .into_iter()
         .filter_map(|(setting, is_other)| is_other.then_some(setting))
         .collect()
     }
 
-    /// Whether it lets in the same callers, and takes them for the same.
-    pub fn knows_callers_as(&self, other: &Self) -> bool {
-        self.identity == other.identity
-            && self.proofs == other.proofs
-            && self.allowed_origins == other.allowed_origins
-            && self.allowed_hosts == other.allowed_hosts
-    }
-
     /// This configuration with what needs a restart as the gateway was started with it.
     pub fn as_served(self, started: &Self) -> Self {
-        let LimitsConfig { sessions, address_connections, .. } = started.limits;
-        let limits = LimitsConfig { address_connections, sessions, ..self.limits };
+        let limits = UpstreamLimits { sessions: started.limits.sessions, ..self.limits };
         let (runtime, tools) = (self.registry.runtime, self.registry.tools);
         let registry = RegistryConfig { runtime, tools, ..started.registry.clone() };
         Self {
             limits,
+            address_connections: started.address_connections,
             registry,
             name: started.name.clone(),
             listen: started.listen,

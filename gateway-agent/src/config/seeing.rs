@@ -1,85 +1,23 @@
-//! `admin`, `adminTokenFile` and the `tracing` block: who may look at what the gateway does, and
-//! what is kept and sent of it.
-//!
-//! The token is read once, at the start. Deliberately absent: the log, which flags set.
+//! Reads `admin`, `adminTokenFile` and the `tracing` block.
 
-use std::{fmt, net::SocketAddr, path::Path};
+use std::{net::SocketAddr, path::Path};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
-    load::read_text,
     read::{Field, Section},
     tls,
+};
+use crate::{
+    admin::{AdminConfig, AdminToken},
+    files::read_text,
+    trace::settings::{OtlpConfig, RecentTraces, TracingConfig},
 };
 
 /// Largest file of a token, in bytes.
 const TOKEN_FILE_BYTES: u64 = 4096;
 /// Shortest token, in bytes.
 const TOKEN_BYTES: usize = 16;
-
-/// Where operators look, and what they must show.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AdminConfig {
-    /// Where to listen.
-    pub listen: SocketAddr,
-    /// The token, if one is asked for.
-    pub token: Option<AdminToken>,
-}
-
-/// A token that is not printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct AdminToken(String);
-
-impl AdminToken {
-    /// The text.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for AdminToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AdminToken(..)")
-    }
-}
-
-/// The `tracing` block.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct TracingConfig {
-    /// What is kept for the admin address.
-    pub recent: RecentTraces,
-    /// Where sampled spans are sent.
-    pub otlp: Option<OtlpConfig>,
-}
-
-/// Bounds on what is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecentTraces {
-    /// Most traces.
-    pub traces: usize,
-    /// Most spans of one trace.
-    pub spans: usize,
-    /// Most bytes of all.
-    pub bytes: usize,
-}
-
-impl Default for RecentTraces {
-    fn default() -> Self {
-        Self { traces: 1000, spans: 64, bytes: 16 * 1024 * 1024 }
-    }
-}
-
-/// A collector.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OtlpConfig {
-    /// `http(s)://host:port`, to which `/v1/traces` is added.
-    pub endpoint: String,
-    /// Sent with every request; not printed.
-    pub headers: HeaderMap,
-    /// Which part of the traces that begin here is sent, from 0 to 1.
-    pub sample_ratio: f64,
-}
 
 /// Reads `admin` and `adminTokenFile`.
 pub(super) fn admin(root: &Section<'_>) -> Option<AdminConfig> {
@@ -107,11 +45,11 @@ fn read_token(file: &Path) -> Result<AdminToken, String> {
     if token.len() < TOKEN_BYTES || !token.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(format!("must hold one word of at least {TOKEN_BYTES} ASCII characters"));
     }
-    Ok(AdminToken(token.to_owned()))
+    Ok(AdminToken::new(token))
 }
 
-/// Reads the `tracing` block.
-pub(super) fn tracing(root: &Section<'_>) -> TracingConfig {
+/// Reads the `tracing` block. Recent traces are kept for the admin listener only.
+pub(super) fn tracing(root: &Section<'_>, has_admin: bool) -> TracingConfig {
     let section = root.section("tracing");
     let default = RecentTraces::default();
     let recent = RecentTraces {
@@ -121,7 +59,7 @@ pub(super) fn tracing(root: &Section<'_>) -> TracingConfig {
     };
     let otlp = section.find("otlp").and_then(|field| otlp(&field));
     section.finish();
-    TracingConfig { recent, otlp }
+    TracingConfig { recent: has_admin.then_some(recent), otlp }
 }
 
 fn otlp(field: &Field<'_>) -> Option<OtlpConfig> {

@@ -1,21 +1,9 @@
-//! `registry.maxStaleness`: how old the catalog may be for which calls.
-//!
-//! Deliberately absent: how old it is, and the decision.
-
-use std::time::Duration;
+//! Reads `registry.maxStaleness`.
 
 use registry_core::parse_wait;
 
 use super::read::Section;
-
-/// The age from which a kind of call is no longer let through; without one, there is no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MaxStaleness {
-    /// Of tools that may change something: all that are not registered with `readOnlyHint`.
-    pub tools: Option<Duration>,
-    /// Of tools that are registered with the annotation `readOnlyHint: true`.
-    pub read_only_tools: Option<Duration>,
-}
+use crate::freshness::MaxStaleness;
 
 pub(super) fn read(registry: &Section<'_>) -> MaxStaleness {
     let section = registry.section("maxStaleness");

@@ -11,11 +11,15 @@ use http::{HeaderName, HeaderValue, Uri};
 use registry_core::{Kind, Name, Version, entity::Exposure};
 
 use super::{
-    Addresses, ChildLimits, Grant, ProofsConfig, SecretSource, TargetConfig, TransportConfig, auth,
+    auth,
     read::{Field, Section},
-    secret, tls, without_credentials,
+    secret, tls,
 };
-use crate::upstream::{Prefix, TargetId};
+use crate::{
+    identity::settings::ProofsConfig,
+    secret::{SecretSource, redact_url},
+    upstream::{Addresses, ChildLimits, Grant, Prefix, TargetConfig, TargetId, TransportConfig},
+};
 
 /// Headers of a message as such, or of its connection, and those that the gateway sets for each
 /// request; `mcp-*` is the protocol's.
@@ -159,7 +163,7 @@ fn endpoint(text: &str) -> Result<String, String> {
     let uri: Option<Uri> = text.parse().ok();
     let authority = uri.as_ref().and_then(Uri::authority);
     if authority.is_some_and(|authority| authority.as_str().contains('@')) {
-        let shown = without_credentials(text);
+        let shown = redact_url(text);
         return Err(format!(
             "the URL of {shown} has a user and a password, which are not sent; write them as \
              `headers: {{ authorization: … }}`"
@@ -170,7 +174,7 @@ fn endpoint(text: &str) -> Result<String, String> {
             && uri.host().is_some_and(|host| !host.is_empty())
     });
     if !good {
-        let shown = without_credentials(text);
+        let shown = redact_url(text);
         return Err(format!("`{shown}` is not a URL such as http://127.0.0.1:7090/mcp"));
     }
     Ok(text.to_owned())

@@ -7,6 +7,11 @@ use std::path::Path;
 use clap::Parser;
 
 use super::*;
+use crate::{
+    policy::Access,
+    source::Source,
+    upstream::{Addresses, ChildLimits, TransportConfig},
+};
 
 const DEFAULTS: &str = "registry: { source: grpc://127.0.0.1:7070 }";
 
@@ -23,9 +28,12 @@ fn parse_with(text: &str, args: &Args) -> Result<Config, Vec<String>> {
 fn a_source_is_enough() {
     let config = parse(DEFAULTS).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:7080");
-    assert_eq!(config.registry.source, Source::Grpc(vec!["http://127.0.0.1:7070".to_owned()]));
+    assert_eq!(
+        config.registry.source.address,
+        Source::Grpc(vec!["http://127.0.0.1:7070".to_owned()])
+    );
     assert_eq!(config.registry.cache, Path::new("./cache/registry-v2.json"));
-    assert_eq!(config.registry.poll_interval, Duration::from_secs(10));
+    assert_eq!(config.registry.source.poll_interval, Duration::from_secs(10));
     assert_eq!(config.registry.startup.missing_entity, Mode::Error);
     assert_eq!(config.registry.runtime.undeclared_dependency, Access::Warn);
     assert_eq!(config.registry.max_staleness, MaxStaleness::default());
@@ -50,14 +58,14 @@ fn session_key_file_must_have_keys() {
 fn a_registry_may_have_several_servers() {
     let config = parse("registry: { source: 'grpcs://a:1, b:2' }").unwrap();
     let addresses = ["https://a:1", "https://b:2"].map(str::to_owned);
-    assert_eq!(config.registry.source, Source::Grpc(addresses.to_vec()));
+    assert_eq!(config.registry.source.address, Source::Grpc(addresses.to_vec()));
 }
 
 #[test]
 fn a_scope_is_a_list_or_one_text_and_the_flag_goes_before_all_of_it() {
     let with = |scope: &str| format!("registry:\n  source: grpc://a:1\n  {scope}\n");
     for one in ["scope: agent/x@*", "scope: [agent/x@*]"] {
-        assert_eq!(parse(&with(one)).unwrap().registry.scope.scope.to_string(), "agent/x@*");
+        assert_eq!(parse(&with(one)).unwrap().registry.source.scope.scope.to_string(), "agent/x@*");
     }
     for (bad, problem) in
         [("scope: { agent: x }", "expected a list"), ("scope: [[a]]", "expected text")]
@@ -67,7 +75,7 @@ fn a_scope_is_a_list_or_one_text_and_the_flag_goes_before_all_of_it() {
     }
     let args = Args { scope: vec!["tag:a".to_owned()], ..Args::default() };
     for file in ["scope: [agent/x@*]", "scopeFile: ./missing"] {
-        let scope = parse_with(&with(file), &args).unwrap().registry.scope;
+        let scope = parse_with(&with(file), &args).unwrap().registry.source.scope;
         assert_eq!((scope.scope.to_string(), scope.file), ("tag:a".to_owned(), None));
     }
     let both = parse(&with("scope: [agent/x@*]\n  scopeFile: ./missing")).unwrap_err();
@@ -107,7 +115,7 @@ limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs
     )
     .unwrap();
     assert_eq!(config.name, "edge-1");
-    assert_eq!(config.registry.poll_interval, Duration::from_mins(2));
+    assert_eq!(config.registry.source.poll_interval, Duration::from_mins(2));
     let MaxStaleness { tools, read_only_tools } = config.registry.max_staleness;
     assert_eq!(
         (tools, read_only_tools),
@@ -146,7 +154,7 @@ fn flags_go_before_the_file() {
     ]);
     let config = parse_with("listen: 127.0.0.1:2\nregistry: { source: nonsense }", &args).unwrap();
     assert_eq!(config.listen.port(), 1);
-    assert_eq!(config.registry.source, Source::File("./r.json".into()));
+    assert_eq!(config.registry.source.address, Source::File("./r.json".into()));
     assert_eq!((config.registry.cache.to_str(), config.name.as_str()), (Some("c.json"), "n"));
 }
 

@@ -18,7 +18,7 @@ use super::{
     judge::{DriftClass, Judgement, Live, State},
     metric,
 };
-use crate::{config::Mode, identity::is_usable, upstream::Definitions};
+use crate::{identity::is_usable, policy::Mode, upstream::Definitions};
 
 /// How long changes of the catalog are gathered, so that a burst is one look.
 const GATHER: Duration = Duration::from_millis(100);

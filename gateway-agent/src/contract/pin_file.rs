@@ -17,7 +17,7 @@ use super::{
     pin::{Content, Pins},
     pins_path,
 };
-use crate::cache::replace_synced;
+use crate::files::replace_synced;
 
 const FORMAT: &str = "gateway-pins-v1";
 /// Largest file that is read, in bytes; all pins with the longest names take less.

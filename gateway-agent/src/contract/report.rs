@@ -12,7 +12,7 @@ use super::{
     judge::{Drift, Judgement, State},
     observed::{AllObserved, Observed},
 };
-use crate::config::{CheckRules, Mode};
+use crate::policy::{CheckRules, Mode};
 
 /// Most tools that a report lists.
 const LISTED: usize = 1_000;

@@ -5,7 +5,7 @@ use serde_json::{Value, json, value::to_raw_value};
 
 use super::*;
 use crate::{
-    config::RuntimeValidation,
+    policy::RuntimeValidation,
     upstream::Tools,
     view::testing::{catalog, composed, tool},
 };
@@ -185,7 +185,7 @@ fn what_is_accepted_is_exactly_what_was_seen_and_survives_a_restart() {
     assert!(contracts.is_quarantined(&catalog, record, own(Some(&listed(&evil)))));
 
     // What could not be written is not accepted.
-    let obstacle = crate::cache::beside(&pins_path(&cache), ".tmp");
+    let obstacle = crate::files::beside(&pins_path(&cache), ".tmp");
     std::fs::create_dir(&obstacle).unwrap();
     assert!(matches!(contracts.accept(&key(), digest(&judged)), Err(NotAccepted::Io(_))));
     assert!(look(&contracts, &catalog, &live("Adds", &json!({}))).state == State::Drifted);

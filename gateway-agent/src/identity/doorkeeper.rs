@@ -17,6 +17,7 @@ use registry_core::Name;
 use registry_jwt::{InvalidFile, UnknownKey, Verifier};
 use serde_json::json;
 
+use super::settings::{AuthenticatorConfig, IdentityConfig, ProofsConfig};
 use super::{
     HeaderClaim, SubjectToken,
     challenge::{Challenge, Refusal},
@@ -25,7 +26,6 @@ use super::{
     refused,
     scope::Granted,
 };
-use crate::config::{Config, IdentityConfig, ProofsConfig};
 
 /// Where it is written how to get a token (RFC 9728).
 pub(crate) const METADATA: &str = "/.well-known/oauth-protected-resource";
@@ -72,20 +72,23 @@ enum Shown<'a> {
 
 impl Doorkeeper {
     /// By this configuration. Must be called inside a runtime.
-    pub async fn open(config: &Config) -> Result<Self, InvalidFile> {
+    pub async fn open(config: AuthenticatorConfig) -> Result<Self, InvalidFile> {
         Self::open_with(config, None).await
     }
 
     /// The same by another configuration. Keys that were had already are not waited for.
-    pub(crate) async fn reconfigured(&self, config: &Config) -> Result<Self, InvalidFile> {
+    pub(crate) async fn reconfigured(
+        &self,
+        config: AuthenticatorConfig,
+    ) -> Result<Self, InvalidFile> {
         Self::open_with(config, self.verifier.as_ref()).await
     }
 
     async fn open_with(
-        config: &Config,
+        config: AuthenticatorConfig,
         known: Option<&Arc<Verifier>>,
     ) -> Result<Self, InvalidFile> {
-        let proofs = config.proofs.clone();
+        let AuthenticatorConfig { identity, proofs, scheme } = config;
         let verifier = match proofs.jwt.as_ref().map(|jwt| &jwt.settings) {
             None => None,
             Some(settings) => match known.filter(|known| known.settings() == settings) {
@@ -93,8 +96,12 @@ impl Doorkeeper {
                 None => Some(Verifier::open(settings.clone()).await?),
             },
         };
-        let scheme = if config.tls.is_some() { "https" } else { "http" };
-        Ok(Self { claims: config.identity, proofs, verifier, scheme })
+        Ok(Self { claims: identity, proofs, verifier, scheme })
+    }
+
+    /// Whether another configuration authenticates callers by the same rules.
+    pub(crate) fn has_rules_of(&self, other: &Self) -> bool {
+        self.claims == other.claims && self.proofs == other.proofs
     }
 
     /// Lets a request in, or says what it takes.

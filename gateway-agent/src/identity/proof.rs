@@ -9,7 +9,7 @@ use serde_json::Value;
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
 use super::{Evidence, Named, scope::Granted};
-use crate::config::{ApiKeyConfig, CertificatesConfig, JwtConfig, ProofsConfig};
+use crate::identity::settings::{ApiKeyConfig, CertificatesConfig, JwtConfig, ProofsConfig};
 
 /// What a connection's certificate says, or why it names nobody.
 #[derive(Debug, Clone)]

@@ -12,11 +12,10 @@ use serde_json::value::RawValue;
 use super::{
     Endpoint, Entered, Rejection, about, call, claim, era,
     feature::{self, Feature},
-    guard,
     incoming::{Incoming, METHOD_HEADER},
     list,
     manner::Who,
-    refuse,
+    media, refuse,
     session::{Passport, SESSION_HEADER, Session},
     stream, subject, tasks,
 };
@@ -39,7 +38,7 @@ pub(super) async fn serve(
     if incoming.method == "initialize" {
         return initialize(endpoint, incoming);
     }
-    if guard::is_plain(incoming.headers()) && matches!(incoming.method, "tools/list" | "tools/call")
+    if media::is_plain(incoming.headers()) && matches!(incoming.method, "tools/list" | "tools/call")
     {
         return without_session(endpoint, incoming).await;
     }
@@ -203,7 +202,7 @@ fn cancel(session: &Session, params: Option<&RawValue>) {
 /// `GET`: the session's event stream, or the rest of the stream of one request.
 pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response {
     let checked = check(&endpoint, &parts).and_then(|session| {
-        guard::check_stream(&parts.headers)?;
+        media::check_stream(&parts.headers)?;
         match parts.headers.get(LAST_EVENT_HEADER) {
             Some(event) => stream::resumed(&endpoint, &session, event),
             None => stream::of_session(&endpoint, &session),
@@ -227,7 +226,7 @@ pub(super) async fn delete(Entered { endpoint, parts, .. }: Entered) -> Response
 }
 
 fn check(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> {
-    guard::check_source(parts, endpoint.gateway.reach())?;
+    endpoint.gateway.settings().origins.check(parts)?;
     era::of_header(&parts.headers)?;
     endpoint.sessions.find(&parts.headers, &claim(parts))
 }

@@ -5,6 +5,7 @@
 use crate::{
     identity::challenge::Refusal,
     jsonrpc::{Invalid, InvalidObject},
+    origin::ForeignSource,
     pipeline::mirror::Mismatch,
     shares::Exhausted,
     upstream::Era,
@@ -130,6 +131,15 @@ pub enum Rejection {
     /// The operating system gave no random bytes.
     #[error("no session can be opened now")]
     NoRandomness,
+}
+
+impl From<ForeignSource> for Rejection {
+    fn from(source: ForeignSource) -> Self {
+        match source {
+            ForeignSource::Origin => Self::ForeignOrigin,
+            ForeignSource::Host => Self::ForeignHost,
+        }
+    }
 }
 
 impl From<InvalidObject> for Rejection {

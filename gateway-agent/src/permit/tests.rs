@@ -4,8 +4,9 @@ use registry_core::Catalog;
 
 use super::*;
 use crate::{
-    config::{IdentityConfig, MaxStaleness, Mode},
-    identity::{Caller, HeaderClaim, identify},
+    freshness::MaxStaleness,
+    identity::{Caller, HeaderClaim, identify, settings::IdentityConfig},
+    policy::Mode,
     view::{
         Views,
         testing::{agent, catalog, composed, definitions, tool},

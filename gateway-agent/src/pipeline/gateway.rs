@@ -2,21 +2,22 @@
 //!
 //! Deliberately absent: sessions and streams, which belong to a protocol.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::Settings;
 use crate::{
     audit,
     buffers::Buffers,
     composition::Memory,
-    config::{Config, IdentityConfig, LimitsConfig, RuntimeValidation},
     contract::Contracts,
     freshness::Watchman,
     identity::{Caller, ClientInfo, HeaderClaim, identify},
     permit,
+    policy::RuntimeValidation,
     seal::Sealer,
     shares::Principal,
     trace::Tracer,
@@ -29,30 +30,10 @@ use crate::{
     workers::Workers,
 };
 
-/// Where the gateway is, and from where web pages may call it.
-#[derive(Debug, Clone)]
-pub struct Reach {
-    /// Where it listens.
-    pub listen: SocketAddr,
-    /// Origins whose pages may call; without any, those of this machine.
-    pub origins: Vec<String>,
-    /// Names under which it may be called; without any, those of this machine where it listens on
-    /// loopback, and all where it does not.
-    pub hosts: Vec<String>,
-}
-
-impl Reach {
-    /// Whether the configuration names this origin.
-    pub(crate) fn is_listed(&self, origin: &[u8]) -> bool {
-        self.origins.iter().any(|listed| listed.as_bytes().eq_ignore_ascii_case(origin))
-    }
-}
-
 /// The gateway's shared state.
 #[derive(Debug)]
 pub struct Gateway {
-    reach: Reach,
-    config: Config,
+    settings: Settings,
     parts: Parts,
     views: Views,
     kept: Kept,
@@ -60,12 +41,11 @@ pub struct Gateway {
 }
 
 /// State that a change of the configuration keeps.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Kept {
     validators: Arc<Validators>,
     workers: Arc<Workers>,
     buffers: Arc<Buffers>,
-    tracer: Arc<Tracer>,
 }
 
 /// What a gateway stands on, whatever its configuration.
@@ -83,36 +63,26 @@ pub struct Parts {
     pub compositions: Arc<Memory>,
     /// Seals the ids of sessions and tasks.
     pub(crate) sealer: Arc<Sealer>,
+    /// The tracer of calls.
+    pub tracer: Arc<Tracer>,
 }
 
 impl Gateway {
-    /// Puts the parts together. Before anything is loaded, the catalog is an empty one.
-    pub fn new(config: &Config, parts: Parts) -> Self {
+    /// Creates a gateway. Until a catalog is loaded, it has an empty one.
+    pub fn new(settings: Settings, parts: Parts) -> Self {
         audit::describe_metrics();
-        let kept = Kept {
-            validators: Arc::default(),
-            workers: Arc::default(),
-            buffers: Arc::default(),
-            tracer: Tracer::start(config),
-        };
-        Self::assemble(config, parts, kept)
+        Self::assemble(settings, parts, Kept::default())
     }
 
-    /// The same gateway by another configuration. What is under way stays with this one.
-    pub fn reconfigured(&self, config: &Config) -> Self {
-        Self::assemble(config, self.parts.clone(), self.kept.clone())
+    /// Creates the same gateway with other settings. Running operations continue with this one.
+    pub fn reconfigured(&self, settings: Settings) -> Self {
+        Self::assemble(settings, self.parts.clone(), self.kept.clone())
     }
 
-    fn assemble(config: &Config, parts: Parts, kept: Kept) -> Self {
+    fn assemble(settings: Settings, parts: Parts, kept: Kept) -> Self {
         let Parts { catalog, contracts, .. } = &parts;
         let views = Views::new(catalog.clone(), contracts.definitions(), Arc::clone(contracts));
-        let reach = Reach {
-            listen: config.listen,
-            origins: config.allowed_origins.clone(),
-            hosts: config.allowed_hosts.clone(),
-        };
-        let (config, closing) = (config.clone(), CancellationToken::new());
-        Self { reach, config, parts, views, kept, closing }
+        Self { settings, parts, views, kept, closing: CancellationToken::new() }
     }
 
     /// Ends the open event streams, so that a graceful shutdown can come to an end. Calls go on.
@@ -125,34 +95,14 @@ impl Gateway {
         &self.closing
     }
 
-    /// Where it is, and from where web pages may call it.
-    pub fn reach(&self) -> &Reach {
-        &self.reach
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
-    /// What its operator has set.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// How callers are recognised.
-    pub fn identity(&self) -> IdentityConfig {
-        self.config.identity
-    }
-
-    /// What is checked at run time.
+    /// The checks at run time.
     pub fn policy(&self) -> &RuntimeValidation {
-        &self.config.registry.runtime
-    }
-
-    /// What a caller may cost.
-    pub fn limits(&self) -> LimitsConfig {
-        self.config.limits
-    }
-
-    /// Values for `${NAME}` in defaults.
-    pub fn variables(&self) -> &BTreeMap<String, String> {
-        &self.config.variables
+        &self.settings.policy
     }
 
     /// The upstream servers.
@@ -192,7 +142,7 @@ impl Gateway {
 
     /// The tracer of calls.
     pub fn tracer(&self) -> &Arc<Tracer> {
-        &self.kept.tracer
+        &self.parts.tracer
     }
 
     /// Seals the ids of sessions and tasks, which outlive the process.
@@ -230,7 +180,7 @@ impl Gateway {
         claim: &HeaderClaim,
         client: Option<Arc<ClientInfo>>,
     ) -> Caller {
-        identify(self.identity(), &snapshot.catalog, claim, client)
+        identify(self.settings.identity, &snapshot.catalog, claim, client)
     }
 
     /// Against whose share it counts what such a caller takes now.

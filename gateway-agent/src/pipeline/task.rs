@@ -13,9 +13,9 @@ use serde_json::value::RawValue;
 use super::{Call, Error, Gateway, Relay, validate};
 use crate::{
     audit::CallRecord,
-    config::Mode,
     identity::HeaderClaim,
     jsonrpc::{self, Object},
+    policy::Mode,
     seal::Sealer,
     upstream::{self, Method, Param, RawResult, TASK_PARAM},
     view::{Offer, TaskSupport},

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use super::{Arguments, Error, Gateway, arguments::InvalidArguments};
 use crate::{
     audit::{CallRecord, Check},
-    config::Mode,
     jsonrpc::Object,
+    policy::Mode,
     shares::Principal,
     upstream::Context,
     view::{Offer, input::Schema, validators::Compiled},

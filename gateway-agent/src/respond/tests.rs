@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    config::MaxStaleness,
-    freshness::Freshness,
+    freshness::{Freshness, MaxStaleness},
     permit::Stale,
     pipeline::Outcome,
     upstream::{Breach, RawResult, ResultType},

@@ -17,9 +17,8 @@ use tokio::{task::spawn_blocking, time::sleep};
 
 use super::{Key, Sealer, random_key};
 use crate::{
-    cache::{beside, replace_private},
     clock,
-    config::Config,
+    files::{beside, replace_private},
 };
 
 /// Age after which the gateway rotates its own key.
@@ -51,10 +50,10 @@ struct Entry {
 
 impl KeyFile {
     /// `sessionKeyFile`, or the file beside the cache.
-    pub(crate) fn of(config: &Config) -> Self {
-        match &config.session_key_file {
-            Some(path) => Self { path: path.clone(), is_own: false },
-            None => Self { path: beside(&config.registry.cache, ".key"), is_own: true },
+    pub(crate) fn new(configured: Option<&Path>, cache: &Path) -> Self {
+        match configured {
+            Some(path) => Self { path: path.to_owned(), is_own: false },
+            None => Self { path: beside(cache, ".key"), is_own: true },
         }
     }
 

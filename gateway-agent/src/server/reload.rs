@@ -12,6 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use arc_swap::ArcSwap;
 use axum::{
     Json, Router,
     extract::State,
@@ -35,8 +36,10 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// Takes over what changes.
 #[derive(Debug)]
 pub(super) struct Reloader {
-    /// With which the gateway was started.
+    /// The configuration at the start.
     started: Config,
+    /// The current configuration.
+    current: ArcSwap<Config>,
     mcp: Mcp,
     contracts: Arc<Contracts>,
     /// The file that is served by.
@@ -64,8 +67,14 @@ impl Reloader {
             "gateway_config_reloads_total",
             "Configurations that were taken over or refused while serving"
         );
+        let current = ArcSwap::from_pointee(started.clone());
         let (known, one_at_a_time) = (Mutex::new(known), Mutex::default());
-        Self { started, mcp, contracts, known, one_at_a_time }
+        Self { started, current, mcp, contracts, known, one_at_a_time }
+    }
+
+    /// The current configuration.
+    pub(super) fn config(&self) -> Arc<Config> {
+        self.current.load_full()
     }
 
     /// Reads the configuration again and serves by it; gives the names of the settings that have
@@ -102,13 +111,13 @@ impl Reloader {
         let waiting = config.needs_restart(&self.started);
         let config = config.as_served(&self.started);
         // What is made of the new endpoint must not be made by the old rules.
-        let before = self.mcp.gateway().config().clone();
-        self.contracts.configure(&config);
-        if let Err(e) = self.mcp.reconfigure(&config).await {
-            self.contracts.configure(&before);
+        self.contracts.configure(config.contracts());
+        if let Err(e) = self.mcp.reconfigure(config.pipeline(), config.authenticator()).await {
+            self.contracts.configure(self.config().contracts());
             return Err(e.into());
         }
         self.mcp.gateway().upstreams().configure(&config.targets, config.limits);
+        self.current.store(Arc::new(config));
         Ok(waiting)
     }
 

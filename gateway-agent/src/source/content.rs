@@ -20,8 +20,7 @@ use serde::de::IgnoredAny;
 use crate::{
     admission::{Admission, NotAdmitted},
     cache::Cache,
-    config::StartupValidation,
-    startup::{self, Refused},
+    startup::{self, Refused, StartupValidation},
 };
 
 /// The registry of plain files.

@@ -8,10 +8,10 @@ use bytes::BytesMut;
 use http::header::{AUTHORIZATION, ETAG, IF_NONE_MATCH};
 use reqwest::{Certificate, Client, Identity, Response, StatusCode, redirect::Policy};
 
-use super::{Feed, content::Rejected, intake::Intake};
+use super::{Feed, SourceConfig, content::Rejected, intake::Intake};
 use registry_follow::{Backoff, jittered, reason_of};
 
-use crate::config::{Credentials, RegistryConfig};
+use registry_follow::Credentials;
 
 /// Largest body, in bytes.
 const BODY_BYTES: usize = 256 * 1024 * 1024;
@@ -50,7 +50,7 @@ enum Answer {
 
 /// Follows the URL until it is stopped; fails if the first content is refused and nothing else is
 /// there to serve.
-pub(super) async fn poll(url: &str, config: &RegistryConfig, feed: Feed) -> Result<(), Rejected> {
+pub(super) async fn poll(url: &str, config: &SourceConfig, feed: Feed) -> Result<(), Rejected> {
     let (interval, credentials) = (config.poll_interval, &config.credentials);
     let client = match client(credentials) {
         Ok(client) => client,

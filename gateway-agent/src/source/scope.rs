@@ -8,7 +8,7 @@ use std::time::Duration;
 use registry_core::Scope;
 use tokio::{sync::watch, time::sleep};
 
-use crate::config::ScopeConfig;
+use crate::source::ScopeConfig;
 
 /// How often the file is looked at.
 const INTERVAL: Duration = Duration::from_secs(2);

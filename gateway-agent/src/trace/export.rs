@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Record, otlp};
-use crate::config::OtlpConfig;
+use crate::trace::settings::OtlpConfig;
 
 /// How many spans may wait.
 const QUEUE: usize = 4096;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{Record, context::TraceId};
-use crate::config::RecentTraces;
+use crate::trace::settings::RecentTraces;
 
 /// What a trace takes beside its spans, roughly.
 const TRACE_BYTES: usize = 128;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::config::LimitsConfig;
+use crate::upstream::UpstreamLimits;
 
 /// More requests at once than any upstream can be given.
 const MOST_PLACES: u32 = 1 << 20;
@@ -40,14 +40,14 @@ pub struct Overloaded {
 }
 
 impl Gate {
-    pub(super) fn new(limits: LimitsConfig) -> Self {
+    pub(super) fn new(limits: UpstreamLimits) -> Self {
         let most = usize::try_from(MOST_PLACES).unwrap_or(usize::MAX);
-        let places = limits.upstream_requests.min(most);
+        let places = limits.requests.min(most);
         Self {
             room: Semaphore::new(places),
             places: u32::try_from(places).unwrap_or(MOST_PLACES),
             waiting: AtomicUsize::new(0),
-            most_waiting: limits.upstream_waiting,
+            most_waiting: limits.waiting,
         }
     }
 
@@ -98,8 +98,8 @@ mod tests {
 
     use super::*;
 
-    fn gate(upstream_requests: usize, upstream_waiting: usize) -> Gate {
-        Gate::new(LimitsConfig { upstream_requests, upstream_waiting, ..LimitsConfig::default() })
+    fn gate(requests: usize, waiting: usize) -> Gate {
+        Gate::new(UpstreamLimits { requests, waiting, ..UpstreamLimits::default() })
     }
 
     #[tokio::test]

@@ -60,7 +60,7 @@ use super::{
     routing::TargetId,
     subscriptions::Subscriptions,
 };
-use crate::{config::TransportConfig, jsonrpc};
+use crate::{jsonrpc, upstream::TransportConfig};
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");

@@ -22,7 +22,7 @@ use super::{
     subscriptions::Subscriptions,
     target::Start,
 };
-use crate::config::TransportConfig;
+use crate::upstream::TransportConfig;
 
 /// A way to one upstream.
 #[derive(Debug)]

@@ -23,8 +23,8 @@ use super::{
     target::{Start, Target},
 };
 use crate::{
-    config::{LimitsConfig, TargetConfig},
     fast_map::FastMap,
+    upstream::{TargetConfig, UpstreamLimits},
 };
 
 /// All targets.
@@ -50,7 +50,7 @@ type Entries = FastMap<TargetId, Entry>;
 #[derive(Debug, Clone)]
 struct Entry {
     config: Arc<TargetConfig>,
-    limits: LimitsConfig,
+    limits: UpstreamLimits,
     /// They outlive a target that is started anew.
     subscriptions: Arc<Subscriptions>,
     /// `None`: an operator has stopped it.
@@ -123,7 +123,7 @@ impl Roster {
     }
 
     /// Makes these the targets. Those that are configured as before go on as they are.
-    pub(super) fn configure(&self, targets: &[TargetConfig], limits: LimitsConfig) {
+    pub(super) fn configure(&self, targets: &[TargetConfig], limits: UpstreamLimits) {
         let client = Client::new(targets, limits, self.tasks.clone());
         self.change(|entries| {
             let entry = |config: &TargetConfig| {
@@ -164,7 +164,7 @@ impl Roster {
     fn entry(
         &self,
         config: &TargetConfig,
-        limits: LimitsConfig,
+        limits: UpstreamLimits,
         known: Option<&Entry>,
         client: &Client,
     ) -> Entry {
@@ -227,14 +227,11 @@ impl Roster {
 
 impl Entry {
     /// Whether the target is configured so already, and needs no new attempt.
-    fn is_as(&self, config: &TargetConfig, limits: LimitsConfig) -> bool {
-        // What callers may send is no affair of a target.
-        let LimitsConfig { request_bytes, buffered_bytes, .. } = limits;
-        let same = LimitsConfig { request_bytes, buffered_bytes, ..self.limits };
+    fn is_as(&self, config: &TargetConfig, limits: UpstreamLimits) -> bool {
         let is_broken = self.running.as_ref().is_some_and(|target| target.is_broken());
         // A target does not need what callers see of it.
         let shown = TargetConfig { exposes: config.exposes.clone(), ..(*self.config).clone() };
-        shown == *config && same == limits && !is_broken
+        shown == *config && self.limits == limits && !is_broken
     }
 
     fn health(&self) -> TargetHealth {

@@ -35,7 +35,7 @@ use super::{
     subscriptions::Subscriptions,
     target::Start,
 };
-use crate::config::TransportConfig;
+use crate::upstream::TransportConfig;
 
 /// How the child is.
 #[derive(Debug, Clone)]

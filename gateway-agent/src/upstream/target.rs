@@ -29,8 +29,8 @@ use super::{
     subscriptions::Subscriptions,
 };
 use crate::{
-    config::{LimitsConfig, TargetConfig},
     shares::{Scarce, Shares},
+    upstream::{TargetConfig, UpstreamLimits},
 };
 
 /// The longest that a request may take, whatever it asks.
@@ -104,7 +104,7 @@ pub(super) struct Target {
     breaker: Arc<Breaker>,
     /// Of the places behind the gate, for those who wait for answers.
     shares: Arc<Shares>,
-    limits: LimitsConfig,
+    limits: UpstreamLimits,
     timing: Timing,
     tools: ArcSwap<Tools>,
     publish: Arc<watch::Sender<Arc<Definitions>>>,
@@ -114,7 +114,7 @@ pub(super) struct Target {
 /// What a target is started from.
 pub(super) struct Start<'a> {
     pub(super) config: &'a TargetConfig,
-    pub(super) limits: LimitsConfig,
+    pub(super) limits: UpstreamLimits,
     pub(super) timing: Timing,
     pub(super) stop: &'a CancellationToken,
     pub(super) publish: &'a Arc<watch::Sender<Arc<Definitions>>>,
@@ -142,7 +142,7 @@ impl Start<'_> {
             announcer,
             gate: Gate::new(self.limits),
             breaker: Arc::default(),
-            shares: Shares::quarters(Scarce::Answers, self.limits.upstream_requests),
+            shares: Shares::quarters(Scarce::Answers, self.limits.requests),
             limits: self.limits,
             timing: self.timing,
             tools: ArcSwap::default(),

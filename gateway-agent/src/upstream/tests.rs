@@ -23,7 +23,7 @@ use std::{
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::config::{Addresses, ChildLimits, TransportConfig};
+use crate::upstream::{Addresses, ChildLimits, TransportConfig};
 
 /// Short waits; a generous limit only where nothing should ever wait that long.
 const TIMING: Timing = Timing {
@@ -37,13 +37,13 @@ const TIMING: Timing = Timing {
     answer: Duration::from_mins(5),
 };
 
-fn limits() -> LimitsConfig {
-    LimitsConfig {
+fn limits() -> UpstreamLimits {
+    UpstreamLimits {
         response_bytes: 64 * 1024,
         connect_timeout_ms: 2_000,
         list_timeout_ms: 5_000,
         call_timeout_ms: 5_000,
-        ..LimitsConfig::default()
+        ..UpstreamLimits::default()
     }
 }
 
@@ -58,7 +58,7 @@ fn http_at(url: &str) -> TransportConfig {
 }
 
 /// One target, started.
-fn start(transport: TransportConfig, limits: LimitsConfig, timing: Timing) -> Arc<Upstreams> {
+fn start(transport: TransportConfig, limits: UpstreamLimits, timing: Timing) -> Arc<Upstreams> {
     let prefix = Prefix::parse("").unwrap();
     Upstreams::start_with(
         &[TargetConfig { server: key().into(), prefix, exposes: None, transport }],

@@ -30,8 +30,8 @@ use super::{
 };
 use crate::{
     composition::Plan,
-    config::{Checks, Mode},
     contract::{Contracts, Observed},
+    policy::{Checks, Mode},
     upstream::{Method, Route},
 };
 

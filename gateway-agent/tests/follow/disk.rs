@@ -10,7 +10,8 @@ use std::{
 
 use gateway_agent::{
     cache::{Cache, CacheError},
-    config::{Mode, StartupValidation},
+    policy::Mode,
+    startup::StartupValidation,
 };
 use registry_core::{Catalog, Digest, Document, Kind, registry_file::write_export};
 use serde_json::json;

@@ -6,9 +6,10 @@ use std::{fs, path::Path, time::Duration};
 
 use gateway_agent::{
     cache::Cache,
-    config::{Args, Config, MaxStaleness},
-    freshness::Watchman,
-    source::{self, Feed, Rejected, SourceState, Status},
+    config::{Args, Config},
+    feed::{Feed, SourceState, Status},
+    freshness::{MaxStaleness, Watchman},
+    source::{self, Rejected},
 };
 use registry_core::registry_file::write_export;
 use serde_json::{Value, json};
@@ -38,7 +39,9 @@ impl Watching {
             admission: config.registry.admission(),
             stop: stop.clone(),
         };
-        let ended = tokio::spawn(async move { source::follow(&config, feed).await });
+        let ended = tokio::spawn(async move {
+            source::follow(&config.registry.source, config.name.clone(), feed).await
+        });
         Self { cache, status, stop, ended }
     }
 

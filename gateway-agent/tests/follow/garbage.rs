@@ -5,7 +5,7 @@
 use axum::{Router, body::Body, http::Response, routing::post};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use gateway_agent::{cache::Cache, source::SourceState};
+use gateway_agent::{cache::Cache, feed::SourceState};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::service::Routes;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gateway_agent::{cache::Cache, source::SourceState};
+use gateway_agent::{cache::Cache, feed::SourceState};
 use registry_core::{Action, ChainHash, Commit, Document, Notice, SealedCommit};
 use registry_proto::{
     convert::Position,

@@ -15,9 +15,9 @@ use std::{
 use futures_util::{Stream, StreamExt, stream};
 use gateway_agent::{
     cache::Cache,
-    config::{MaxStaleness, StartupValidation},
-    freshness::Watchman,
-    source::{Feed, SourceState, Status},
+    feed::{Feed, SourceState, Status},
+    freshness::{MaxStaleness, Watchman},
+    startup::StartupValidation,
     sync,
 };
 use registry_core::{Catalog, Revision, Scope};

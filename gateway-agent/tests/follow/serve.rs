@@ -10,8 +10,9 @@ use std::{
 };
 
 use gateway_agent::{
-    config::{Args, Config, StartupValidation},
+    config::{Args, Config},
     server,
+    startup::StartupValidation,
 };
 use registry_core::registry_file::{read_export, write_export};
 use serde_json::Value;

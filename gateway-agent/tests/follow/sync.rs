@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use gateway_agent::{cache::Cache, config::StartupValidation, source::SourceState};
+use gateway_agent::{cache::Cache, feed::SourceState, startup::StartupValidation};
 use registry_follow::Timing;
 use registry_proto::v1::{Ack, CacheState, sync_request::Message};
 use tokio::time::{sleep, timeout};

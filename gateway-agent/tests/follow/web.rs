@@ -17,7 +17,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use gateway_agent::{cache::Cache, source::SourceState};
+use gateway_agent::{cache::Cache, feed::SourceState};
 use registry_core::registry_file::write_export;
 use tokio::net::TcpListener;
 

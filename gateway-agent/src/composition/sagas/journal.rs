@@ -26,7 +26,7 @@ use super::{
     table::now_ms,
 };
 use crate::{
-    cache::{beside, replace_private},
+    files::{beside, replace_private},
     jsonrpc,
 };
 

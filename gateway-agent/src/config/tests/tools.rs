@@ -1,7 +1,7 @@
 //! What is checked of single tools, and which entry goes before which.
 
 use super::parse;
-use crate::config::{Checks, Mode};
+use crate::policy::{Checks, Mode};
 
 const GLOBAL: &str = "inputValidation: deny, outputValidation: ignore, contractDrift: quarantine";
 

@@ -13,7 +13,7 @@ use super::{
     relayed,
 };
 use crate::{
-    config::{Access, Mode, RuntimeValidation},
+    policy::{Access, Mode, RuntimeValidation},
     upstream::Era,
     view::testing::{agent, tool},
 };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench, Setup};
 use crate::{
-    config::{Mode, RuntimeValidation, ToolValidation},
+    policy::{Mode, RuntimeValidation, ToolValidation},
     trace,
     view::testing::tool,
 };
@@ -138,8 +138,10 @@ async fn hidden_arguments_are_refused_and_defaults_filled() {
     assert_eq!(bench.calls().len(), 2);
 
     for mode in [Mode::Error, Mode::Warn, Mode::Ignore] {
-        let setup =
-            Setup { variables: bench.gateway.variables().clone(), ..policy(mode, Mode::Ignore) };
+        let setup = Setup {
+            variables: bench.gateway.settings().variables.clone(),
+            ..policy(mode, Mode::Ignore)
+        };
         let bench = Bench::start(setup, entities()).await;
         for other in [json!(null), json!(r#"{"who":"x"}"#), json!([{ "who": "x" }])] {
             let arguments = json!({ "q": 1, "f": other });

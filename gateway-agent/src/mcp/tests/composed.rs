@@ -21,7 +21,8 @@ use serde_json::{Value, json};
 use self::upstream::Scripted;
 use super::harness::{Ask, Bench, Got, Setup};
 use crate::{
-    config::{Access, LimitsConfig, RuntimeValidation},
+    policy::{Access, RuntimeValidation},
+    upstream::UpstreamLimits,
     view::testing::{Registered, tool},
 };
 
@@ -101,7 +102,7 @@ impl Composed {
 
     async fn start_with(setup: Setup, compositions: Vec<Registered>) -> Self {
         let (upstream, transport) = Scripted::start().await;
-        let limits = LimitsConfig { call_timeout_ms: 5_000, ..setup.limits };
+        let limits = UpstreamLimits { call_timeout_ms: 5_000, ..setup.limits };
         let policy = RuntimeValidation { undeclared_dependency: Access::Deny, ..setup.policy };
         let setup = Setup { transport: Some(transport), limits, policy, ..setup };
         Self { bench: Bench::start(setup, with_tools(compositions)).await, upstream }

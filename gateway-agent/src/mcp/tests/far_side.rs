@@ -22,10 +22,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::{
-    config::{Addresses, TransportConfig},
-    upstream::Era,
-};
+use crate::upstream::{Addresses, Era, TransportConfig};
 
 /// A request, with the session in which it came.
 type Seen = (Option<String>, Value);

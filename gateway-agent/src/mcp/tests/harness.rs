@@ -17,18 +17,19 @@ use tower::ServiceExt as _;
 use crate::{
     cache::Cache,
     composition::{Memory, sagas::Sagas},
-    config::{
-        Access, Addresses, Args, Config, Credentials, IdentityConfig, LimitsConfig, MaxStaleness,
-        Mode, ProofsConfig, RegistryConfig, RuntimeValidation, ScopeConfig, Source,
-        StartupValidation, TargetConfig, ToolValidation, TracingConfig, TransportConfig,
+    contract::{self, Contracts},
+    freshness::{MaxStaleness, Watchman},
+    identity::{
+        doorkeeper::Doorkeeper,
+        settings::{AuthenticatorConfig, IdentityConfig, ProofsConfig},
     },
-    contract::Contracts,
-    freshness::Watchman,
-    identity::doorkeeper::Doorkeeper,
     mcp::Mcp,
-    pipeline::{Gateway, Parts},
+    origin::OriginPolicy,
+    pipeline::{Gateway, Parts, Settings},
+    policy::{Access, CheckRules, Mode, RuntimeValidation, ToolValidation},
     seal::KeyFile,
-    upstream::{Prefix, Upstreams},
+    trace::{Tracer, settings::TracingConfig},
+    upstream::{Addresses, Prefix, TargetConfig, TransportConfig, UpstreamLimits, Upstreams},
     view::testing::{Registered, catalog},
 };
 
@@ -37,7 +38,9 @@ pub(super) struct Setup {
     pub(super) policy: RuntimeValidation,
     pub(super) identity: IdentityConfig,
     pub(super) proofs: ProofsConfig,
-    pub(super) limits: LimitsConfig,
+    pub(super) request_bytes: usize,
+    pub(super) buffered_bytes: usize,
+    pub(super) limits: UpstreamLimits,
     pub(super) max_staleness: MaxStaleness,
     pub(super) variables: BTreeMap<String, String>,
     /// What is checked of single tools.
@@ -61,11 +64,12 @@ impl Default for Setup {
             },
             identity: IdentityConfig { trust_headers: true, scope_by_client_info: false },
             proofs: ProofsConfig::default(),
-            limits: LimitsConfig {
-                request_bytes: 64 * 1024,
+            request_bytes: 64 * 1024,
+            buffered_bytes: 512 * 1024 * 1024,
+            limits: UpstreamLimits {
                 sessions: 4,
                 call_timeout_ms: 500,
-                ..LimitsConfig::default()
+                ..UpstreamLimits::default()
             },
             max_staleness: MaxStaleness::default(),
             variables: BTreeMap::new(),
@@ -140,60 +144,49 @@ impl Bench {
         let (headers, addresses) = (BTreeMap::new(), Addresses::Usual);
         let usual = TransportConfig::Http { url, headers, auth: None, tls: None, addresses };
         let transport = setup.transport.unwrap_or(usual);
-        let config = Config {
-            args: Args::default(),
-            name: "under-test".to_owned(),
-            allowed_origins: Vec::new(),
-            allowed_hosts: Vec::new(),
-            listen: "127.0.0.1:7080".parse().unwrap(),
-            tls: None,
-            registry: RegistryConfig {
-                scope: ScopeConfig::default(),
-                key: None,
-                credentials: Credentials::default(),
-                source: Source::File("unused".into()),
-                cache: dir.path().join("registry.json"),
-                poll_interval: Duration::from_mins(1),
-                max_staleness: setup.max_staleness,
-                runtime: setup.policy,
-                tools: setup.tools,
-                startup: StartupValidation {
-                    missing_entity: Mode::Error,
-                    deprecated_entity: Mode::Warn,
-                    unused_schema: Mode::Ignore,
-                },
+        let target = TargetConfig {
+            server: (&server).into(),
+            prefix: setup.prefix,
+            exposes: None,
+            transport,
+        };
+        let settings = Settings {
+            origins: OriginPolicy {
+                listen: "127.0.0.1:7080".parse().unwrap(),
+                origins: Vec::new(),
+                hosts: Vec::new(),
             },
             identity: setup.identity,
-            proofs: setup.proofs,
-            targets: vec![TargetConfig {
-                server: (&server).into(),
-                prefix: setup.prefix,
-                exposes: None,
-                transport,
-            }],
-            variables: setup.variables,
-            limits: setup.limits,
+            policy: setup.policy,
+            request_bytes: setup.request_bytes,
+            buffered_bytes: setup.buffered_bytes,
+            upstream: setup.limits,
             tool_limits: Vec::new(),
-            session_key_file: None,
-            drain_notice: Duration::ZERO,
-            drain_timeout: None,
-            admin: None,
-            tracing: TracingConfig::default(),
+            variables: setup.variables,
         };
-        let upstreams = Upstreams::start(&config.targets, config.limits);
+        let cache_file = dir.path().join("registry.json");
+        let upstreams = Upstreams::start(&[target], setup.limits);
         let mut definitions = upstreams.definitions();
         definitions.wait_for(|all| all.find(&server).is_some()).await.unwrap();
         let (publish, catalog) = watch::channel(catalog(1, entities));
         let cache = Cache::in_memory(None);
         cache.confirm(Duration::ZERO);
         let watchman = Watchman::new(cache.clone(), setup.max_staleness);
-        let contracts = Arc::new(Contracts::open(&config, definitions.borrow().clone()));
-        let sagas = Sagas::open(&config.registry.cache).unwrap();
-        let compositions = Arc::new(Memory::new(sagas));
-        let (kept, sealer) = (contracts.clone(), Arc::new(KeyFile::of(&config).open()));
-        let parts = Parts { catalog, watchman, upstreams, contracts: kept, compositions, sealer };
-        let gateway = Arc::new(Gateway::new(&config, parts));
-        let doorkeeper = Doorkeeper::open(&config).await.unwrap();
+        let rules = contract::Settings::new(CheckRules::new(setup.policy, setup.tools), Vec::new());
+        let contracts = Arc::new(Contracts::open(&cache_file, rules, definitions.borrow().clone()));
+        let parts = Parts {
+            catalog,
+            watchman,
+            upstreams,
+            contracts: contracts.clone(),
+            compositions: Arc::new(Memory::new(Sagas::open(&cache_file).unwrap())),
+            sealer: Arc::new(KeyFile::new(None, &cache_file).open()),
+            tracer: Tracer::start(&TracingConfig::default(), "under-test"),
+        };
+        let gateway = Arc::new(Gateway::new(settings, parts));
+        let authenticator =
+            AuthenticatorConfig { identity: setup.identity, proofs: setup.proofs, scheme: "http" };
+        let doorkeeper = Doorkeeper::open(authenticator).await.unwrap();
         let mcp = Mcp::new(gateway.clone(), doorkeeper);
         let router = mcp.router();
         Self { mcp, router, gateway, cache, publish, contracts, _dir: dir, seen, finished }

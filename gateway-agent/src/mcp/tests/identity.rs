@@ -12,7 +12,7 @@ use super::{
     relayed::messages,
 };
 use crate::{
-    config::{ApiKeyConfig, ProofsConfig},
+    identity::settings::{ApiKeyConfig, ProofsConfig},
     upstream::Era,
     view::testing::tool,
 };

@@ -5,7 +5,8 @@ use serde_json::json;
 
 use super::harness::{Ask, Bench, Setup};
 use crate::{
-    config::{Access, IdentityConfig, Mode, RuntimeValidation},
+    identity::settings::IdentityConfig,
+    policy::{Access, Mode, RuntimeValidation},
     view::testing::{Registered, agent, tool},
 };
 

@@ -9,8 +9,8 @@ use super::{
     harness::{Ask, Bench, Setup},
 };
 use crate::{
-    config::{LimitsConfig, Mode, RuntimeValidation},
-    upstream::Era,
+    policy::{Mode, RuntimeValidation},
+    upstream::{Era, UpstreamLimits},
     view::testing::{Registered, agent, server, tool},
 };
 
@@ -185,7 +185,7 @@ async fn talkative(era: Era) -> (Bench, FarSide) {
         TOOLS.map(|name| tool(name, "1.0.0", mappings.clone())).into_iter().collect();
     entities.push(server("up", &TOOLS, &[]));
     entities.push(agent("a", "1.0.0", &TOOLS.map(|tool| (tool, "1.0.0"))));
-    let limits = LimitsConfig { call_timeout_ms: 3_000, ..LimitsConfig::default() };
+    let limits = UpstreamLimits { call_timeout_ms: 3_000, ..UpstreamLimits::default() };
     (
         Bench::start(Setup { transport: Some(transport), limits, ..Setup::default() }, entities)
             .await,

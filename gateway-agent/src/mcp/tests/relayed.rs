@@ -15,8 +15,7 @@ use super::{
     harness::{Ask, Bench, Setup},
 };
 use crate::{
-    config::LimitsConfig,
-    upstream::{Era, Prefix},
+    upstream::{Era, Prefix, UpstreamLimits},
     view::testing::{agent, server, tool},
 };
 
@@ -28,7 +27,7 @@ pub(super) async fn bench(era: Era, prefix: &str) -> (Bench, FarSide) {
     let setup = Setup {
         transport: Some(transport),
         prefix: Prefix::parse(prefix).unwrap(),
-        limits: LimitsConfig { call_timeout_ms: 3_000, ..LimitsConfig::default() },
+        limits: UpstreamLimits { call_timeout_ms: 3_000, ..UpstreamLimits::default() },
         ..Setup::default()
     };
     let entities = vec![

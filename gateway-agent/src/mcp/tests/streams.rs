@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench, Setup};
 use crate::{
-    config::MaxStaleness,
+    freshness::MaxStaleness,
     view::testing::{Registered, agent, tool},
 };
 

@@ -13,7 +13,7 @@ use super::{
     relayed::{bench, knowing, messages},
 };
 use crate::{
-    config::Mode,
+    policy::Mode,
     upstream::Era,
     view::testing::{agent, server, tool},
 };

@@ -17,9 +17,8 @@ use self::{
 };
 use super::{Client, Error, client::InvalidAddress};
 use crate::{
-    config::{AuthConfig, Grant},
     identity::SubjectToken,
-    upstream::TargetId,
+    upstream::{AuthConfig, Grant, TargetId},
 };
 
 pub use self::endpoint::NoToken;

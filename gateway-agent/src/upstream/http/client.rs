@@ -21,10 +21,11 @@ use tokio_util::task::TaskTracker;
 
 use super::{Breach, Error, Phase, connector::Connector};
 use crate::{
-    config::{Addresses, ClientFiles, LimitsConfig, TargetConfig, UnusableSecret},
     health, lanes,
-    upstream::{TargetId, departure::Body},
+    secret::UnusableSecret,
+    upstream::{Addresses, TargetConfig, TargetId, UpstreamLimits, departure::Body},
 };
+use registry_tls::ClientFiles;
 
 /// How long a connection may stay idle. Common servers close theirs after five seconds, and a
 /// request that meets a closing connection is lost.
@@ -39,13 +40,17 @@ pub(crate) struct Client {
     /// One for each lane: a connection belongs to the thread that made it.
     places: Arc<[legacy::Client<Connector, Body>]>,
     connector: Connector,
-    limits: LimitsConfig,
+    limits: UpstreamLimits,
     tasks: TaskTracker,
 }
 
 impl Client {
     /// A client for these targets.
-    pub(crate) fn new(targets: &[TargetConfig], limits: LimitsConfig, tasks: TaskTracker) -> Self {
+    pub(crate) fn new(
+        targets: &[TargetConfig],
+        limits: UpstreamLimits,
+        tasks: TaskTracker,
+    ) -> Self {
         Self::over(Connector::shared(targets, limits), limits, tasks)
     }
 
@@ -63,7 +68,7 @@ impl Client {
         Ok(Self::over(connector, self.limits, self.tasks.clone()))
     }
 
-    fn over(connector: Connector, limits: LimitsConfig, tasks: TaskTracker) -> Self {
+    fn over(connector: Connector, limits: UpstreamLimits, tasks: TaskTracker) -> Self {
         let client = || {
             legacy::Client::builder(TokioExecutor::new())
                 .pool_timer(TokioTimer::new())
@@ -74,7 +79,7 @@ impl Client {
         Self { places, connector, limits, tasks }
     }
 
-    pub(in crate::upstream) fn limits(&self) -> LimitsConfig {
+    pub(in crate::upstream) fn limits(&self) -> UpstreamLimits {
         self.limits
     }
 

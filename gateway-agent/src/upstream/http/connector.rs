@@ -17,7 +17,7 @@ use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 use tower::Service;
 
 use super::dial::{self, Resolver};
-use crate::config::{Addresses, LimitsConfig, TargetConfig, TransportConfig};
+use crate::upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits};
 
 /// Makes connections.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub(super) struct Connector {
 
 impl Connector {
     /// One for all of these targets that have nothing of their own.
-    pub(super) fn shared(targets: &[TargetConfig], limits: LimitsConfig) -> Self {
+    pub(super) fn shared(targets: &[TargetConfig], limits: UpstreamLimits) -> Self {
         Self::new(Fresh::fixed(tls(targets)), Addresses::Usual, limits)
     }
 
@@ -38,12 +38,12 @@ impl Connector {
         &self,
         tls: Option<Fresh<ClientConfig>>,
         addresses: Addresses,
-        limits: LimitsConfig,
+        limits: UpstreamLimits,
     ) -> Self {
         Self::new(tls.unwrap_or_else(|| self.tls.clone()), addresses, limits)
     }
 
-    fn new(tls: Fresh<ClientConfig>, addresses: Addresses, limits: LimitsConfig) -> Self {
+    fn new(tls: Fresh<ClientConfig>, addresses: Addresses, limits: UpstreamLimits) -> Self {
         let mut tcp = HttpConnector::new_with_resolver(Resolver::new(addresses));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);

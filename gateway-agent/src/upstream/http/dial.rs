@@ -17,7 +17,7 @@ use http::Uri;
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use tower::Service;
 
-use crate::config::Addresses;
+use crate::upstream::Addresses;
 
 /// Where clouds tell a machine its secrets, beside the link-local addresses.
 const METADATA: [IpAddr; 5] = [

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::{task::spawn_blocking, time::sleep};
 
 use super::client::InvalidAddress;
-use crate::{config::SecretSource, upstream::TargetId};
+use crate::{secret::SecretSource, upstream::TargetId};
 
 /// How often the files are read.
 const FRESH: Duration = Duration::from_secs(2);

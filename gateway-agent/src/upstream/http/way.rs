@@ -17,9 +17,8 @@ use super::{
     headers::SecretHeaders,
 };
 use crate::{
-    config::TransportConfig,
     identity::SubjectToken,
-    upstream::{TargetId, announce::Announcer, departure::Body},
+    upstream::{TargetId, TransportConfig, announce::Announcer, departure::Body},
 };
 
 /// Most answers of the gateway itself to an upstream at once. Each is a request of its own, and so

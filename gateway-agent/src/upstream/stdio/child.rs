@@ -20,7 +20,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::config::{ChildLimits, SecretSource, TransportConfig, UnusableSecret};
+use crate::{
+    secret::{SecretSource, UnusableSecret},
+    upstream::{ChildLimits, TransportConfig},
+};
 
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
@@ -92,7 +95,7 @@ impl Child {
             process.args(args).env_clear();
             #[cfg(target_os = "linux")]
             if is_guarded {
-                process.arg0(crate::guard::NAME);
+                process.arg0(crate::upstream::guard::NAME);
             }
             process.envs(env.iter().cloned());
             process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -142,7 +145,7 @@ impl Child {
     fn sweep(&mut self) {
         if self.is_guarded {
             #[cfg(target_os = "linux")]
-            self.process.id().into_iter().for_each(crate::guard::end_at_once);
+            self.process.id().into_iter().for_each(crate::upstream::guard::end_at_once);
         } else {
             let _ = self.process.start_kill();
         }
@@ -162,7 +165,7 @@ fn guarded<'a>(
     args: &[String],
     limits: ChildLimits,
 ) -> Option<(&'a OsStr, Vec<OsString>)> {
-    use crate::guard;
+    use crate::upstream::guard;
     let arguments = guard::arguments(limits, program.as_os_str(), args.iter().map(OsStr::new));
     arguments.map(|arguments| (OsStr::new(guard::PROGRAM), arguments))
 }

@@ -38,8 +38,8 @@ use super::{
     turns::Habits,
 };
 use crate::{
-    config::LimitsConfig,
     jsonrpc::{self, Limits, Message, Outcome},
+    upstream::UpstreamLimits,
 };
 
 /// How many messages may wait for a child that does not read.
@@ -83,7 +83,7 @@ impl Connection {
     /// A conversation, and what must be written to the child.
     pub(super) fn new(
         server: TargetId,
-        limits: LimitsConfig,
+        limits: UpstreamLimits,
         (announcer, habits): (Arc<Announcer>, Arc<Habits>),
     ) -> (Arc<Self>, mpsc::Receiver<Bytes>) {
         let (outgoing, to_write) = mpsc::channel(QUEUE);

@@ -25,8 +25,8 @@ use super::{
     turns::{Habits, Turn, Turns},
 };
 use crate::{
-    config::LimitsConfig,
     jsonrpc::{self, Object, code},
+    upstream::UpstreamLimits,
 };
 
 /// Longest time that a question stays ambiguous.
@@ -123,9 +123,9 @@ struct Held {
 }
 
 impl Questions {
-    pub(super) fn new(habits: Arc<Habits>, limits: LimitsConfig) -> Self {
+    pub(super) fn new(habits: Arc<Habits>, limits: UpstreamLimits) -> Self {
         Self {
-            turns: Turns::new(habits, limits.upstream_requests),
+            turns: Turns::new(habits, limits.requests),
             former: Former::default(),
             limit: Duration::from_millis(limits.call_timeout_ms),
             held: Mutex::default(),
@@ -456,7 +456,7 @@ mod tests {
         let announcer = Announcer::new(server.clone(), Board::new(), Arc::default());
         let habits = Arc::<Habits>::default();
         habits.asked_nothing(TOOL);
-        Connection::new(server, LimitsConfig::default(), (Arc::new(announcer), habits))
+        Connection::new(server, UpstreamLimits::default(), (Arc::new(announcer), habits))
     }
 
     /// Asks without a token, or with this one.
@@ -573,7 +573,7 @@ mod tests {
                 tokio::time::advance(GRACE).await;
             } else {
                 tokio::time::advance(Duration::from_millis(
-                    LimitsConfig::default().call_timeout_ms,
+                    UpstreamLimits::default().call_timeout_ms,
                 ))
                 .await;
             }

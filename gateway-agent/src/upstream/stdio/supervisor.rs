@@ -37,7 +37,7 @@ use super::{
     log::ChildLog,
     turns::Habits,
 };
-use crate::config::{LimitsConfig, TransportConfig};
+use crate::upstream::{TransportConfig, UpstreamLimits};
 
 /// Longest line of the child's standard error that is looked at.
 const MAX_LOG_BYTES: usize = 8 * 1024;
@@ -70,7 +70,7 @@ struct Ended {
 pub(super) struct Plan {
     pub(super) server: TargetId,
     config: TransportConfig,
-    limits: LimitsConfig,
+    limits: UpstreamLimits,
     pub(super) timing: Timing,
     announcer: Arc<Announcer>,
     habits: Arc<Habits>,

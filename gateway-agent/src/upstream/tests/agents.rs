@@ -35,13 +35,13 @@ fn start_with(fake: &Fake) -> Arc<Upstreams> {
     start_timed(fake, limits(), TIMING)
 }
 
-fn start_timed(fake: &Fake, limits: LimitsConfig, timing: Timing) -> Arc<Upstreams> {
+fn start_timed(fake: &Fake, limits: UpstreamLimits, timing: Timing) -> Arc<Upstreams> {
     start_at(fake.transport(), limits, timing)
 }
 
 pub(super) fn start_at(
     transport: TransportConfig,
-    limits: LimitsConfig,
+    limits: UpstreamLimits,
     timing: Timing,
 ) -> Arc<Upstreams> {
     let (server, prefix) = (agent().into(), Prefix::parse("").unwrap());
@@ -233,7 +233,7 @@ async fn where_it_cannot_be_found_out_what_an_agent_speaks_nothing_was_done() {
 async fn one_looks_at_a_silent_agent_for_all_and_nothing_was_done() {
     for (list_timeout_ms, call_timeout_ms) in [(200, 2_000), (200, 300), (2_000, 200)] {
         let fake = Fake::start(|_| Reply::Stall).await;
-        let limits = LimitsConfig { list_timeout_ms, call_timeout_ms, ..limits() };
+        let limits = UpstreamLimits { list_timeout_ms, call_timeout_ms, ..limits() };
         let upstreams = start_timed(&fake, limits, TIMING);
         let asked = futures_util::future::join_all((0..20).map(|_| ask(&upstreams))).await;
         for outcome in asked {

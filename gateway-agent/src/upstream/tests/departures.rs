@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::{agents::start_at, fake::*, *};
-use crate::config::{AuthConfig, ClientAuthentication, Grant, SecretSource};
+use crate::{
+    secret::SecretSource,
+    upstream::{AuthConfig, ClientAuthentication, Grant},
+};
 
 /// How long the token endpoint takes to answer, in milliseconds.
 type Delay = Arc<AtomicU64>;
@@ -41,8 +44,8 @@ async fn with_tokens(fake: &Fake, delay: &Delay) -> TransportConfig {
     TransportConfig::Http { url, headers, auth, tls, addresses }
 }
 
-fn short() -> LimitsConfig {
-    LimitsConfig { call_timeout_ms: 150, ..limits() }
+fn short() -> UpstreamLimits {
+    UpstreamLimits { call_timeout_ms: 150, ..limits() }
 }
 
 #[tokio::test]

@@ -17,7 +17,10 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::config::{Addresses, SecretSource, TransportConfig};
+use crate::{
+    secret::SecretSource,
+    upstream::{Addresses, TransportConfig},
+};
 
 /// One request as it came.
 #[derive(Debug, Clone)]

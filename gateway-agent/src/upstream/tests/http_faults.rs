@@ -158,7 +158,7 @@ async fn a_slow_list_is_bounded_as_a_whole() {
         _ => modern_basics(seen).unwrap(),
     })
     .await;
-    let limits = LimitsConfig { list_timeout_ms: 100, ..limits() };
+    let limits = UpstreamLimits { list_timeout_ms: 100, ..limits() };
     let upstreams = start(fake.transport(), limits, TIMING);
     eventually(|| async {
         matches!(upstreams.state(), TargetState::Down { error, .. }
@@ -170,7 +170,7 @@ async fn a_slow_list_is_bounded_as_a_whole() {
 #[tokio::test]
 async fn silence_is_a_timeout_and_ends_the_request() {
     let fake = Fake::modern(|_| Reply::Stall).await;
-    let limits = LimitsConfig { call_timeout_ms: 100, ..limits() };
+    let limits = UpstreamLimits { call_timeout_ms: 100, ..limits() };
     let upstreams = start(fake.transport(), limits, TIMING);
     upstreams.until_up().await;
     let error = upstreams.try_call("{}").await.unwrap_err();
@@ -181,7 +181,7 @@ async fn silence_is_a_timeout_and_ends_the_request() {
 #[tokio::test]
 async fn silence_at_the_handshake_and_at_the_list_is_told_apart() {
     let fake = Fake::start(|_| Reply::Stall).await;
-    let limits = LimitsConfig { list_timeout_ms: 100, ..limits() };
+    let limits = UpstreamLimits { list_timeout_ms: 100, ..limits() };
     let upstreams = start(fake.transport(), limits, TIMING);
     let error = upstreams.try_call("{}").await.unwrap_err();
     assert!(matches!(error, Error::Timeout { phase: Phase::Connect, after_ms: 100 }), "{error}");

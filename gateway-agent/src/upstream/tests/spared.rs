@@ -8,7 +8,7 @@ use super::{fake::*, *};
 #[tokio::test]
 async fn who_finds_no_room_is_told_at_once() {
     let fake = Fake::modern(|_| Reply::Stall).await;
-    let limits = LimitsConfig { upstream_requests: 1, upstream_waiting: 1, ..limits() };
+    let limits = UpstreamLimits { requests: 1, waiting: 1, ..limits() };
     let upstreams = start(fake.transport(), limits, TIMING);
     upstreams.until_up().await;
     let calls = [upstreams.clone(), upstreams.clone()]
@@ -28,7 +28,7 @@ async fn an_upstream_that_fails_again_and_again_is_spared_and_taken_up_again() {
         _ => seen.result(&serde_json::json!({ "content": [] })),
     })
     .await;
-    let limits = LimitsConfig { call_timeout_ms: 30, ..limits() };
+    let limits = UpstreamLimits { call_timeout_ms: 30, ..limits() };
     let upstreams = start(fake.transport(), limits, TIMING);
     upstreams.until_up().await;
     for _ in 0..5 {
@@ -47,7 +47,7 @@ async fn an_upstream_that_fails_again_and_again_is_spared_and_taken_up_again() {
 #[tokio::test]
 async fn lists_that_come_well_do_not_end_the_sparing_of_one_whose_calls_fail() {
     let fake = Fake::modern(|_| Reply::Stall).await;
-    let limits = LimitsConfig { call_timeout_ms: 20, ..limits() };
+    let limits = UpstreamLimits { call_timeout_ms: 20, ..limits() };
     let upstreams = start(fake.transport(), limits, TIMING);
     upstreams.until_up().await;
     for _ in 0..5 {
@@ -71,7 +71,7 @@ async fn who_waits_in_vain_for_its_turn_says_nothing_of_the_upstream() {
         _ => seen.result(&serde_json::json!({ "content": [] })),
     })
     .await;
-    let limits = LimitsConfig { upstream_requests: 1, call_timeout_ms: 400, ..limits() };
+    let limits = UpstreamLimits { requests: 1, call_timeout_ms: 400, ..limits() };
     let upstreams = start(fake.transport(), limits, TIMING);
     upstreams.until_up().await;
     let first = upstreams.clone();
@@ -173,7 +173,7 @@ async fn callers_that_do_not_answer_are_no_fault_of_the_upstream_that_asks_them(
         Reply::Keep(vec![format!("{head}{chunk}").into_bytes()])
     })
     .await;
-    let limits = LimitsConfig { call_timeout_ms: 50, ..limits() };
+    let limits = UpstreamLimits { call_timeout_ms: 50, ..limits() };
     let timing = Timing { answer: Duration::from_millis(100), ..TIMING };
     let upstreams = start(fake.transport(), limits, timing);
     upstreams.until_up().await;

@@ -41,7 +41,7 @@ pub(super) fn script_in(text: &str, cwd: Option<&Path>) -> TransportConfig {
         command: "sh".into(),
         args: vec!["-c".into(), format!("{PRELUDE}{text}")],
         env: [("CONFIGURED", "yes"), ("PATH", "/usr/bin:/bin")]
-            .map(|(name, value)| (name.to_owned(), crate::config::SecretSource::text(value)))
+            .map(|(name, value)| (name.to_owned(), crate::secret::SecretSource::text(value)))
             .into(),
         cwd: cwd.map(Path::to_owned),
         limits: ChildLimits::default(),
@@ -89,7 +89,7 @@ async fn answers_find_their_calls_in_any_order() {
 
 #[tokio::test]
 async fn legacy_children_are_recognised_however_they_react_to_the_probe() {
-    let limits = LimitsConfig { connect_timeout_ms: 300, ..limits() };
+    let limits = UpstreamLimits { connect_timeout_ms: 300, ..limits() };
     for discover in ["refuse", ":", "exit 1"] {
         let upstreams = start(legacy(discover, ":"), limits, TIMING);
         upstreams.until_up().await;

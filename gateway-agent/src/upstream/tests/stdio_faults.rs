@@ -94,7 +94,7 @@ async fn floods_are_cut_off_and_the_child_lives_on() {
             *) {ANSWER_PID};;
         esac"#
     );
-    let limits = LimitsConfig { call_timeout_ms: 60_000, ..limits() };
+    let limits = UpstreamLimits { call_timeout_ms: 60_000, ..limits() };
     let upstreams = start(script(&modern(&call)), limits, TIMING);
     let before = pid(&upstreams).await;
     let error = upstreams.try_call(r#"{"flood":"answer"}"#).await.unwrap_err();
@@ -105,7 +105,7 @@ async fn floods_are_cut_off_and_the_child_lives_on() {
 
 #[tokio::test]
 async fn a_child_that_does_not_read_or_answer_is_a_timeout() {
-    let limits = LimitsConfig { call_timeout_ms: 200, ..limits() };
+    let limits = UpstreamLimits { call_timeout_ms: 200, ..limits() };
     let upstreams = start(script(&modern("sleep 3")), limits, TIMING);
     upstreams.until_up().await;
     let large = format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000_000));
@@ -119,7 +119,7 @@ async fn a_child_that_does_not_read_or_answer_is_a_timeout() {
 #[tokio::test]
 async fn a_child_that_hangs_is_started_again() {
     let call = format!("case $line in *stop*) kill -STOP $$;; *) {ANSWER_PID};; esac");
-    let limits = LimitsConfig { list_timeout_ms: 100, call_timeout_ms: 300, ..limits() };
+    let limits = UpstreamLimits { list_timeout_ms: 100, call_timeout_ms: 300, ..limits() };
     let timing = Timing { relist: Duration::from_millis(50), ..TIMING };
     let upstreams = start(script(&modern(&call)), limits, timing);
     upstreams.until_up().await;

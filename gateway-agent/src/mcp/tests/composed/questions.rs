@@ -8,7 +8,7 @@ use crate::{mcp::tests::far_side::FarSide, upstream::Era};
 /// A composition whose two steps ask, before an upstream of this era.
 async fn bench(era: Era) -> Bench {
     let (_, transport) = FarSide::start(era).await;
-    let limits = LimitsConfig { call_timeout_ms: 3_000, ..LimitsConfig::default() };
+    let limits = UpstreamLimits { call_timeout_ms: 3_000, ..UpstreamLimits::default() };
     let depends = json!([{ "type": "tool", "name": "asks", "version": "1.0.0" }]);
     let steps = [
         step("one", "asks", json!({ "constant": {} })),

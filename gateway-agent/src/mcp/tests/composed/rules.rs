@@ -1,7 +1,7 @@
 //! What holds for every step: permission, validation, annotations, limits, and what is shown.
 
 use super::*;
-use crate::{config::Mode, view::testing::agent};
+use crate::{policy::Mode, view::testing::agent};
 
 #[tokio::test]
 async fn a_caller_needs_the_composition_only_and_each_step_is_judged_like_a_call() {
@@ -243,7 +243,7 @@ async fn it_is_known_what_a_call_comes_to_and_how_deep() {
 async fn values_take_memory_until_their_pattern_ends() {
     // About 83 KB as a tree of values.
     let objects = || constant(json!({ "list": vec![json!({ "": 0 }); 100] }));
-    let limits = LimitsConfig { buffered_bytes: 4 * 200_000, ..Setup::default().limits };
+    let buffered_bytes = 4 * 200_000;
     let once = [step("big", "echo", objects()), step("small", "echo", constant(json!({})))];
     let thrice = ["a", "b", "c"].map(|id| step(id, "echo", objects()));
     let each =
@@ -251,7 +251,8 @@ async fn values_take_memory_until_their_pattern_ends() {
     let many = json!({ "id": "m", "operation": { "pattern": each }, "input": { "path": "$.all" } });
     let compositions =
         vec![composition("thrice", pipeline(&thrice)), composition("many", pipeline(&[many]))];
-    let composed = Composed::start_with(Setup { limits, ..Setup::default() }, compositions).await;
+    let composed =
+        Composed::start_with(Setup { buffered_bytes, ..Setup::default() }, compositions).await;
     assert_eq!(
         composed.value("many", json!({ "all": vec![0; 20] })).await,
         json!(vec![json!({}); 20])

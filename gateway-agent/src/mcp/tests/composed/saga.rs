@@ -257,7 +257,7 @@ async fn what_is_undone_is_not_undone_again_for_a_result_that_nobody_needs() {
 /// What a call has taken is no reason not to undo it.
 #[tokio::test]
 async fn what_took_all_that_a_call_may_is_undone_once() {
-    let limits = LimitsConfig { response_bytes: 4_096, ..LimitsConfig::default() };
+    let limits = UpstreamLimits { response_bytes: 4_096, ..UpstreamLimits::default() };
     let setup = Setup { limits, ..Setup::default() };
     let large = json!({ "value": "x".repeat(3_500) });
     let say =

@@ -13,7 +13,7 @@ async fn bench(era: Era, upstream_requests: usize) -> (Bench, FarSide) {
     let (far_side, transport) = FarSide::start(era).await;
     let setup = Setup {
         transport: Some(transport),
-        limits: LimitsConfig { upstream_requests, ..Setup::default().limits },
+        limits: UpstreamLimits { requests: upstream_requests, ..Setup::default().limits },
         ..Setup::default()
     };
     let asking = |name: &str, spec: Value| {

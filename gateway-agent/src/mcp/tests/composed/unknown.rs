@@ -281,7 +281,7 @@ async fn a_result_that_is_refused_tells_what_was_done() {
 async fn a_result_is_no_larger_than_what_a_server_may_answer() {
     let targets = vec![json!({ "tool": "say" }); 3];
     let scatter = json!({ "targets": targets, "aggregation": { "ops": [] } });
-    let limits = LimitsConfig { response_bytes: 4_096, ..LimitsConfig::default() };
+    let limits = UpstreamLimits { response_bytes: 4_096, ..UpstreamLimits::default() };
     let setup = Setup { limits, ..Setup::default() };
     let large =
         |i: usize| step(&format!("s{i}"), "say", constant(json!({ "value": "x".repeat(3_500) })));

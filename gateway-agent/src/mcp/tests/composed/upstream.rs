@@ -9,7 +9,7 @@ use std::{
 use axum::{Json, Router, extract::State, response::IntoResponse as _};
 use serde_json::{Value, json};
 
-use crate::config::{Addresses, TransportConfig};
+use crate::upstream::{Addresses, TransportConfig};
 
 /// What has happened at the upstream.
 #[derive(Debug, Default)]

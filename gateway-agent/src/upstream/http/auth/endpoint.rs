@@ -22,9 +22,9 @@ use super::{
     issued::{ACCESS_TOKEN, Issued, read, refusal, sensitive},
 };
 use crate::{
-    config::{Addresses, AuthConfig, ClientAuthentication, UnusableSecret, without_credentials},
     identity::SubjectToken,
-    upstream::{TargetId, departure::Body},
+    secret::{UnusableSecret, redact_url},
+    upstream::{Addresses, AuthConfig, ClientAuthentication, TargetId, departure::Body},
 };
 
 const REQUESTS: &str = "gateway_token_requests_total";
@@ -75,7 +75,7 @@ impl TokenEndpoint {
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {
         metrics::describe_counter!(REQUESTS, "Requests for tokens that upstreams are shown");
-        let invalid = || InvalidAddress::Url(without_credentials(&config.token_url));
+        let invalid = || InvalidAddress::Url(redact_url(&config.token_url));
         let uri: Uri = config.token_url.parse().map_err(|_| invalid())?;
         let client = match &config.tls {
             // The shared one may have been made for targets without TLS.
@@ -87,7 +87,7 @@ impl TokenEndpoint {
 
     /// Its address, for people.
     pub(super) fn shown(&self) -> String {
-        without_credentials(&self.config.token_url)
+        redact_url(&self.config.token_url)
     }
 
     /// A new token: in exchange for this one, or the gateway's own.

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     composition::sagas::{recovery, routes},
-    config::{ChildLimits, TransportConfig},
+    upstream::{ChildLimits, TransportConfig},
     view::testing::agent,
 };
 
@@ -156,7 +156,7 @@ async fn what_is_tried_again_is_undone_by_its_callers_own_child() {
         let order = composition("order", saga(&steps, json!({})));
         with_tools(vec![order, agent("team/a", "1.0.0", &[("order", "1.0.0")])])
     };
-    let limits = LimitsConfig { call_timeout_ms: 5_000, ..LimitsConfig::default() };
+    let limits = UpstreamLimits { call_timeout_ms: 5_000, ..UpstreamLimits::default() };
     let setup = Setup { transport: Some(transport), limits, ..Setup::default() };
     let bench = Bench::start(setup, catalog(json!({ "path": "$.missing" }))).await;
     let composed = Composed { bench, upstream: Scripted::default() };

@@ -1,6 +1,4 @@
-//! Files that are whole or absent: written beside their place, flushed, and renamed into it.
-//!
-//! Deliberately absent: what is in them.
+//! Atomic file replacement: a file is written under a temporary name, flushed and renamed.
 
 use std::{
     ffi::OsString,
@@ -17,7 +15,7 @@ pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
 }
 
 /// The directory of a file.
-pub(super) fn directory(path: &Path) -> &Path {
+pub(crate) fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -30,7 +28,7 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Writes a new file, flushed to the disk.
-pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write(path, bytes, &mut OpenOptions::new())
 }
 
@@ -62,7 +60,7 @@ fn replace(path: &Path, bytes: &[u8], options: &mut OpenOptions) -> io::Result<(
 
 /// Gives a file a second name, atomically; what had that name is gone. There is never a moment
 /// without the file itself, nor, once there was one, without a file of the second name.
-pub(super) fn keep_as(path: &Path, second: &Path) -> io::Result<()> {
+pub(crate) fn keep_as(path: &Path, second: &Path) -> io::Result<()> {
     let link = beside(second, ".tmp");
     remove(&link)?;
     match fs::hard_link(path, &link) {
@@ -73,9 +71,23 @@ pub(super) fn keep_as(path: &Path, second: &Path) -> io::Result<()> {
 }
 
 /// Removes a file, if it is there.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
     }
+}
+
+/// Reads a regular file of at most `max_bytes`.
+pub(crate) fn read_text(file: &Path, max_bytes: u64) -> io::Result<String> {
+    let found = fs::metadata(file)?;
+    // Opening a pipe blocks until a writer opens it.
+    if !found.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let size = found.len();
+    if size > max_bytes {
+        return Err(io::Error::other(format!("it has {size} bytes, {max_bytes} are allowed")));
+    }
+    fs::read_to_string(file)
 }

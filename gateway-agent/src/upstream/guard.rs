@@ -28,7 +28,7 @@ use nix::{
     unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout},
 };
 
-use crate::config::ChildLimits;
+use super::settings::ChildLimits;
 
 /// This program, also after its file was replaced.
 pub(crate) const PROGRAM: &str = "/proc/self/exe";

@@ -1,72 +1,16 @@
-//! What is checked before a body is read: where the request comes from, and what it sends and takes.
-//!
-//! A web page can make a browser send requests to this machine; its `Origin` gives it away, and a
-//! `Host` that is not the gateway's gives DNS rebinding away. Deliberately absent: authentication.
+//! Content negotiation: the media types that a request sends and accepts.
 
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
-
 use http::{
-    HeaderMap, Uri,
-    header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN},
-    request::Parts,
-    uri::Authority,
+    HeaderMap,
+    header::{ACCEPT, CONTENT_TYPE},
 };
 
 use super::{Rejection, era::VERSION_HEADER, incoming::METHOD_HEADER, session::SESSION_HEADER};
-use crate::pipeline::Reach;
 
-/// Refuses web pages of elsewhere.
-pub(crate) fn check_source(parts: &Parts, reach: &Reach) -> Result<(), Rejection> {
-    for origin in parts.headers.get_all(ORIGIN) {
-        if !origin.to_str().is_ok_and(|origin| is_known_origin(origin, &reach.origins)) {
-            return Err(Rejection::ForeignOrigin);
-        }
-    }
-    let is_any_host_fine = reach.hosts.is_empty() && !reach.listen.ip().is_loopback();
-    if is_any_host_fine || is_known_host(parts, &reach.hosts) {
-        return Ok(());
-    }
-    Err(Rejection::ForeignHost)
-}
-
-/// Without a list, pages of this machine are known.
-fn is_known_origin(origin: &str, known: &[String]) -> bool {
-    if !known.is_empty() {
-        return known.iter().any(|known| known.eq_ignore_ascii_case(origin));
-    }
-    let Ok(origin) = origin.parse::<Uri>() else { return false };
-    matches!(origin.scheme_str(), Some("http" | "https")) && origin.host().is_some_and(is_local)
-}
-
-fn is_known_host(parts: &Parts, known: &[String]) -> bool {
-    let mut hosts = parts.headers.get_all(HOST).iter();
-    let authority = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()),
-        // HTTP/2 says it in the request line.
-        (None, _) => parts.uri.authority().cloned(),
-        (Some(_), Some(_)) => None,
-    };
-    let is_known = |authority: Authority| {
-        let is_named = |name: &String| {
-            name.eq_ignore_ascii_case(authority.host())
-                || name.eq_ignore_ascii_case(authority.as_str())
-        };
-        if known.is_empty() { is_local(authority.host()) } else { known.iter().any(is_named) }
-    };
-    authority.is_some_and(is_known)
-}
-
-/// Whether a host name can only mean this machine.
-fn is_local(host: &str) -> bool {
-    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    host.eq_ignore_ascii_case("localhost")
-        || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
-}
-
-/// What nearly all clients send.
+/// The `Accept` value of most clients.
 const USUAL_ACCEPT: &str = "application/json, text/event-stream";
 
 /// Whether a request has no header of MCP, as scripts send them. The answer is JSON.
@@ -97,7 +41,7 @@ pub(super) fn check_media(headers: &HeaderMap) -> Result<(), Rejection> {
     }
 }
 
-/// Refuses clients that could not read an event stream.
+/// Rejects clients that cannot read an event stream.
 pub(super) fn check_stream(headers: &HeaderMap) -> Result<(), Rejection> {
     if accepts(headers, "text", "event-stream") {
         return Ok(());
