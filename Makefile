@@ -1,6 +1,8 @@
 # The only entry. CI calls the same targets.
 
 CARGO ?= cargo
+# Most tests wait for processes and sockets, so each core runs two.
+TEST_THREADS := $(shell echo $$((2 * $$(nproc))))
 
 .PHONY: help demo up build test lint bench soak fuzz random-compositions mutants fmt docker-up
 
@@ -22,7 +24,7 @@ test: lint ## everything: lints, unit, property, store conformance, acceptance w
 	./.ci/postgres
 	./.ci/python
 	$(CARGO) build --workspace --bins
-	$(CARGO) test --workspace --no-fail-fast
+	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(TEST_THREADS)) $(CARGO) test --workspace --no-fail-fast
 
 lint: ## formatting, clippy without warnings, proto lint where npm is there
 	$(CARGO) fmt --all --check

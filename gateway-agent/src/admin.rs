@@ -3,6 +3,11 @@
 //! On loopback a token is optional, beyond it the configuration demands one; web pages of elsewhere
 //! are refused either way. Deliberately absent: the routes themselves; each module brings its own.
 
+pub(crate) mod contracts;
+pub(crate) mod sagas;
+pub(crate) mod targets;
+pub(crate) mod traces;
+
 use std::{fmt, net::SocketAddr, sync::Arc};
 
 use axum::{

@@ -4,7 +4,6 @@
 //! audited like any other. Deliberately absent: argument and result values, which are never logged;
 //! and labels that a caller could make up.
 
-mod ended;
 mod label;
 mod lineage;
 mod metric;
@@ -15,17 +14,16 @@ use std::{borrow::Cow, sync::Arc, time::Instant};
 use http::{HeaderMap, HeaderName};
 use registry_core::{Key, Kind, Revision};
 
-pub use self::ended::Ended;
 pub use self::lineage::Lineage;
 pub use self::metric::{Gauge, Held, count_list, count_rejection, describe_metrics};
 pub use self::place::place;
 use crate::{
     freshness::{Freshness, Verdict},
     identity::{Caller, challenge::Refusal},
+    outcome::Outcome,
     permit::{Admission, Denial, Finding},
-    pipeline::Error,
-    trace::{Ending, Span},
-    upstream::{Era, RawResult, TraceContext},
+    trace::{Ending, Span, context::TraceContext},
+    upstream::{Era, RawResult},
     view::Offer,
 };
 
@@ -80,7 +78,7 @@ pub struct CallRecord {
     denial: Option<Denial>,
     input: Check,
     output: Check,
-    ended: Ended,
+    ended: Outcome,
     error: Option<String>,
     request_bytes: usize,
     response_bytes: usize,
@@ -113,7 +111,7 @@ impl CallRecord {
             denial: None,
             input: Check::Skipped,
             output: Check::Skipped,
-            ended: Ended::Cancelled,
+            ended: Outcome::Cancelled,
             error: None,
             request_bytes,
             response_bytes: 0,
@@ -183,26 +181,24 @@ impl CallRecord {
 
     /// The upstream gave a result that goes on to the caller.
     pub fn finished(&mut self, result: &RawResult) {
-        self.ended = if result.is_error { Ended::ToolError } else { Ended::Ok };
+        self.ended = if result.is_error { Outcome::ToolError } else { Outcome::Ok };
     }
 
     /// It is done, and its result says nothing.
     pub fn done(&mut self) {
-        self.ended = Ended::Ok;
+        self.ended = Outcome::Ok;
     }
 
-    /// The call failed.
-    pub fn failed(&mut self, error: &Error) {
-        self.ended = Ended::of(error);
-        self.error = Some(error.to_string());
-        if let Error::Denied(denial) = error {
-            self.denial = Some(*denial);
-        }
+    /// Records a failure. `denial` is the decision of the policy if that is the reason.
+    pub fn failed(&mut self, outcome: Outcome, error: String, denial: Option<Denial>) {
+        self.ended = outcome;
+        self.error = Some(error);
+        self.denial = denial.or(self.denial);
     }
 
     /// The caller lacks scopes of the tool.
     pub(crate) fn lacks_scopes(&mut self, refusal: &Refusal) {
-        self.ended = Ended::Denied;
+        self.ended = Outcome::Denied;
         self.error = Some(refusal.to_string());
     }
 
@@ -251,14 +247,15 @@ impl CallRecord {
             agent: agent.map(|key| format!("{}@{}", key.name, key.version)),
             server: self.server().map(|key| format!("{}@{}", name_of(key), key.version)),
             outcome: self.ended.as_str(),
-            is_failure: !matches!(self.ended, Ended::Ok),
+            is_failure: !matches!(self.ended, Outcome::Ok),
             revision: self.revision.0,
         }
     }
 
     /// What has no result costs nothing.
     fn cost(&self) -> Option<f64> {
-        let has_result = matches!(self.ended, Ended::Ok | Ended::ToolError | Ended::InvalidOutput);
+        let has_result =
+            matches!(self.ended, Outcome::Ok | Outcome::ToolError | Outcome::InvalidOutput);
         self.offer.as_ref().filter(|_| has_result)?.cost()
     }
 

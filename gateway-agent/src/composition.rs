@@ -1,45 +1,47 @@
-//! Composed tools: a registered `spec` becomes a [`Plan`] once, and each call of the tool a [`Run`] of
-//! it. A step is a call like any other: it takes the pipeline's way, with its caller's identity.
+//! Compositions of tools: the executor of a registered `spec`.
 //!
-//! Everything is bounded: how many calls one run makes, how much its values take, what is remembered.
-//! Deliberately absent: the grammar and what is pure of it (`registry_core::spec`), and how tools and
-//! agents are reached (`upstream`).
+//! Each call of a composed tool is a [`Run`] of its [`Plan`]. Steps are called through a
+//! [`StepRunner`]. The number of calls, the size of values and everything remembered between calls are
+//! bounded.
 
 mod breakers;
 mod delivery;
 mod failure;
 mod flow;
-mod hints;
 mod memory;
 mod once;
 mod plan;
 mod report;
 mod resilience;
 mod run;
+mod runner;
 mod saga;
 pub mod sagas;
 mod shelf;
 mod step;
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use registry_core::{Key, Name, spec::Target};
 use serde_json::{Value, value::RawValue};
 use tokio::{runtime::Handle, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(crate) use self::run::Within;
 use self::{breakers::Breakers, memory::Results, once::Once, run::Run, sagas::Sagas};
 pub use self::{
     failure::{Cause, Failure},
-    plan::Plan,
+    plan::{Part, Plan},
     report::Steps,
+    runner::{Effects, StepError},
+};
+pub(crate) use self::{
+    run::RunScope,
+    runner::{BoxFuture, Owner, Resumed, SagaHost, Step, StepOutput, StepRunner},
 };
 use crate::{
-    audit::CallRecord,
+    buffers::Buffered,
     content,
     jsonrpc::ObjectWriter,
-    pipeline::{Error, Gateway, Passage, Passed, arguments::Arguments},
     shares::Exhausted,
     upstream::{Era, RawResult, ResultType},
 };
@@ -110,34 +112,36 @@ pub struct Failed {
     pub steps: Steps,
 }
 
-/// What one call of a composition gives, sooner or later.
-type Calling<'a> = Pin<Box<dyn Future<Output = Result<Passed, Error>> + Send + 'a>>;
-
-/// Calls a composition.
-pub(crate) fn call<'a>(
-    gateway: &Arc<Gateway>,
-    (key, plan): (&Key, &Arc<Plan>),
-    (mut arguments, passage): (Arguments<'a>, Passage<'a>),
-    record: &mut CallRecord,
-) -> Calling<'a> {
-    let run = Run::of(gateway, (key, plan), passage, record);
-    Box::pin(async move {
-        let input = arguments.value()?;
-        let outcome = run.pattern(run.plan.spec(), "", input).await;
-        let steps = run.report.finish();
-        let most = run.gateway.settings().upstream.response_bytes;
-        let reserve = |bytes| run.context.buffer(bytes);
-        match outcome.and_then(|value| result_of(&value, most, reserve)) {
-            Ok(result) => Ok(Passed { result, steps: Some(steps) }),
-            Err(failure) => Err(Error::Composition(Box::new(Failed { failure, steps }))),
-        }
-    })
+/// The call of a composed tool.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) tool: &'a Key,
+    pub(crate) plan: &'a Arc<Plan>,
+    pub(crate) runner: Arc<dyn StepRunner>,
+    pub(crate) memory: &'a Arc<Memory>,
+    pub(crate) owner: Owner,
+    /// The enclosing run, if the composed tool is a step.
+    pub(crate) scope: Option<&'a RunScope>,
+    /// Maximum size of a result, in bytes.
+    pub(crate) response_bytes: usize,
+    /// The caller's memory for results.
+    pub(crate) buffered: Option<&'a Arc<Buffered>>,
 }
 
-/// What a composition came to is refused, though all its steps were done.
-pub(crate) fn refused(tool: &Name, error: Error, steps: Steps) -> Error {
+/// Calls a composed tool.
+pub(crate) async fn call(call: Call<'_>, input: &Value) -> (Result<RawResult, Failure>, Steps) {
+    let (most, buffered) = (call.response_bytes, call.buffered.cloned());
+    let run = Run::new(call);
+    let outcome = run.pattern(run.plan.spec(), "", input).await;
+    let steps = run.report.finish();
+    let reserve = |bytes| buffered.as_ref().map_or(Ok(()), |buffered| buffered.grow(bytes));
+    (outcome.and_then(|value| result_of(&value, most, reserve)), steps)
+}
+
+/// The failure of a composition whose steps succeeded and whose result was rejected.
+pub(crate) fn rejected(tool: &Name, error: StepError, steps: Steps) -> Failed {
     let failure = Failure::new("", Cause::Call { tool: Target::Tool(tool.clone()), error });
-    Error::Composition(Box::new(Failed { failure, steps }))
+    Failed { failure, steps }
 }
 
 /// A value as a tool's result, no larger than what an upstream may answer.

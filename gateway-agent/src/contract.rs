@@ -14,7 +14,6 @@ mod observed;
 mod pin;
 mod pin_file;
 mod report;
-pub mod routes;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +24,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use registry_core::{Catalog, Digest, Key, Record};
+use registry_core::{Catalog, Digest, Document, Key, Kind, Record, rules};
 use tokio::sync::{Notify, watch};
 
 pub use self::{
@@ -223,4 +222,17 @@ impl Contracts {
 /// Where the pins are, for a cache.
 pub fn pins_path(cache: &Path) -> std::path::PathBuf {
     crate::files::beside(cache, ".pins")
+}
+
+/// Returns every registered schema that a document refers to, directly or through other schemas.
+pub(crate) fn schemas_of(catalog: &Catalog, document: &Document) -> Vec<Arc<Document>> {
+    let mut found: Vec<Arc<Document>> = Vec::new();
+    let mut waiting = rules::edges(document.entity());
+    while let Some(key) = waiting.pop() {
+        let is_new = key.kind == Kind::Schema && found.iter().all(|known| *known.key() != key);
+        let Some(record) = catalog.find(&key).filter(|_| is_new) else { continue };
+        waiting.extend(rules::edges(record.document.entity()));
+        found.push(record.document.clone());
+    }
+    found
 }

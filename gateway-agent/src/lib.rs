@@ -27,6 +27,7 @@ mod lanes;
 pub mod logging;
 pub mod mcp;
 mod origin;
+mod outcome;
 pub mod permit;
 pub mod pipeline;
 pub mod policy;

@@ -23,14 +23,8 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::BTreeSet,
-    net::SocketAddr,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
-use arc_swap::ArcSwap;
 use axum::{
     Router,
     body::{Body, HttpBody as _},
@@ -44,7 +38,6 @@ use http::{
     header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
     request::Parts,
 };
-use registry_jwt::InvalidFile;
 use tokio::{sync::Semaphore, time::timeout};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
@@ -57,10 +50,9 @@ use crate::{
     identity::{
         HeaderClaim, SubjectToken,
         doorkeeper::{Admitted, Credentials, Doorkeeper, METADATA},
-        settings::AuthenticatorConfig,
     },
     jsonrpc::{self, Id, Limits, Message, Notification},
-    pipeline::{Gateway, Settings},
+    pipeline::{Gateway, GatewayHandle},
     respond::{self, http::Answer},
     shares::Shares,
     upstream::Era,
@@ -69,14 +61,22 @@ use crate::{
 /// How long a browser may cache the answer to a preflight request.
 const PREFLIGHT: Duration = Duration::from_mins(10);
 
-/// The endpoint, by the configuration of the moment. Clones are the same endpoint.
+/// The MCP surface. Clones share its state.
 #[derive(Debug, Clone)]
-pub struct Mcp(Arc<ArcSwap<Endpoint>>);
+pub struct Mcp {
+    gateway: GatewayHandle,
+    state: Arc<McpState>,
+}
 
 impl Mcp {
-    /// Serves this gateway.
-    pub fn new(gateway: Arc<Gateway>, doorkeeper: Doorkeeper) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(Endpoint::new(gateway, doorkeeper))))
+    /// Creates the surface of a gateway.
+    pub fn new(gateway: GatewayHandle) -> Self {
+        let state = gateway.read(McpState::new);
+        Self { gateway, state: Arc::new(state) }
+    }
+
+    fn endpoint(&self) -> Arc<Endpoint> {
+        Arc::new(Endpoint { gateway: self.gateway.current(), state: Arc::clone(&self.state) })
     }
 
     /// The routes.
@@ -94,9 +94,9 @@ impl Mcp {
     /// Lets pages of `allowedOrigins` call and read the answers, also the errors. The list is read
     /// for each request, because it can change while serving.
     fn cors(&self) -> CorsLayer {
-        let mcp = self.clone();
+        let gateway = self.gateway.clone();
         let is_allowed = move |origin: &HeaderValue, _: &Parts| {
-            mcp.0.load().gateway.settings().origins.is_listed(origin.as_bytes())
+            gateway.read(|gateway| gateway.settings().origins.is_listed(origin.as_bytes()))
         };
         CorsLayer::new()
             .allow_origin(AllowOrigin::predicate(is_allowed))
@@ -115,112 +115,76 @@ impl Mcp {
 
     /// Waits until no request of a session runs.
     pub(crate) async fn drained(&self) {
-        let replays = Arc::clone(&self.0.load().replays);
-        replays.drained().await;
+        self.state.replays.drained().await;
     }
 
     /// Cancels the requests that continue without a connection.
     pub(crate) async fn shutdown(&self) {
-        let replays = Arc::clone(&self.0.load().replays);
-        replays.shutdown().await;
+        self.state.replays.shutdown().await;
     }
 
-    /// The gateway that is served.
-    pub fn gateway(&self) -> Arc<Gateway> {
-        Arc::clone(&self.0.load().gateway)
-    }
-
-    /// Serves from now on by another configuration. Requests that are there finish by the old one,
-    /// and those whose body is still on its way are judged by the new one, too. Event streams go on
-    /// by the new one where it lets in the same callers; else they end, and who may comes back.
-    pub(crate) async fn reconfigure(
-        &self,
-        settings: Settings,
-        authenticator: AuthenticatorConfig,
-    ) -> Result<(), InvalidFile> {
-        let old = self.0.load_full();
-        let doorkeeper = old.doorkeeper.reconfigured(authenticator).await?;
-        let has_same_callers = doorkeeper.has_rules_of(&old.doorkeeper)
-            && settings.origins == old.gateway.settings().origins;
-        let new = Arc::new(Endpoint {
-            gateway: Arc::new(old.gateway.reconfigured(settings)),
-            doorkeeper,
-            sessions: Arc::clone(&old.sessions),
-            held: Arc::clone(&old.held),
-            replays: Arc::clone(&old.replays),
-            streams: Arc::clone(&old.streams),
-            most_streams: old.most_streams,
-            task_watches: Arc::clone(&old.task_watches),
-            successor: OnceLock::new(),
-        });
-        if has_same_callers {
-            // It has none yet: one configuration is taken over after another.
-            let _ = old.successor.set(Arc::clone(&new));
-        }
-        self.0.store(new);
-        old.gateway.close_streams();
-        Ok(())
-    }
-}
-
-impl Mcp {
-    /// The endpoint for a request that is whole. One that was let in by an earlier configuration must
-    /// be let in by this one, too: a body may take its time.
+    /// Returns the endpoint for a complete request. A reload while its body arrived requires that the
+    /// new configuration admits the request, too.
     async fn renewed(
         &self,
         (known, credentials): (Arc<Endpoint>, Credentials),
         parts: &mut Parts,
     ) -> Result<Arc<Endpoint>, Rejection> {
-        let now = self.0.load_full();
-        if Arc::ptr_eq(&now, &known) {
+        let is_current = |current: &Gateway| std::ptr::eq(current, &*known.gateway);
+        if self.gateway.read(is_current) {
             return Ok(known);
         }
+        let now = self.endpoint();
         now.gateway.settings().origins.check(parts)?;
         credentials.put_back(&mut parts.headers);
-        let admitted = now.doorkeeper.admit(parts).await;
+        let admitted = now.gateway.doorkeeper().admit(parts).await;
         Doorkeeper::strip(&mut parts.headers);
         parts.extensions.insert(admitted?);
         Ok(now)
     }
 }
 
-/// The gateway and what the protocol needs beside it.
+/// The state of the protocol. It outlives reloads of the configuration.
 #[derive(Debug)]
-struct Endpoint {
-    gateway: Arc<Gateway>,
-    doorkeeper: Doorkeeper,
-    sessions: Arc<Sessions>,
-    /// Requests of stateless clients that wait for their input.
+struct McpState {
+    sessions: Sessions,
+    /// Requests of stateless clients that wait for input.
     held: Arc<HeldRequests>,
     /// Streams of sessions that can be resumed.
     replays: Arc<Replays>,
-    /// One permit for each event stream that may be open.
+    /// One permit for each open event stream.
     streams: Arc<Semaphore>,
     most_streams: usize,
     task_watches: Arc<Shares>,
-    /// By what its streams go on when it closes them.
-    successor: OnceLock<Arc<Endpoint>>,
+}
+
+impl McpState {
+    fn new(gateway: &Gateway) -> Self {
+        let most = gateway.settings().upstream.sessions;
+        let most_streams = capacity::streams(most);
+        Self {
+            sessions: Sessions::new(most, Arc::clone(gateway.sealer())),
+            held: Arc::default(),
+            replays: Arc::default(),
+            streams: Arc::new(Semaphore::new(most_streams)),
+            most_streams,
+            task_watches: stream::task_watches(),
+        }
+    }
+}
+
+/// The gateway and the protocol's state, for one request.
+#[derive(Debug)]
+struct Endpoint {
+    gateway: Arc<Gateway>,
+    state: Arc<McpState>,
 }
 
 impl Endpoint {
-    fn new(gateway: Arc<Gateway>, doorkeeper: Doorkeeper) -> Self {
-        let most = gateway.settings().upstream.sessions;
-        let sessions = Arc::new(Sessions::new(most, Arc::clone(gateway.sealer())));
-        let most_streams = capacity::streams(most);
-        let streams = Arc::new(Semaphore::new(most_streams));
-        let (held, replays, successor) = Default::default();
-        let task_watches = stream::task_watches();
-        Self {
-            gateway,
-            doorkeeper,
-            sessions,
-            held,
-            replays,
-            streams,
-            most_streams,
-            task_watches,
-            successor,
-        }
+    /// The endpoint with which event streams continue after a reload.
+    fn successor(&self) -> Option<Arc<Self>> {
+        let gateway = Arc::clone(self.gateway.successor()?);
+        Some(Arc::new(Self { gateway, state: Arc::clone(&self.state) }))
     }
 
     /// An empty reservation for a request of this caller.
@@ -248,9 +212,9 @@ impl FromRequest<Mcp> for Entered {
     type Rejection = Response;
 
     async fn from_request(request: Request, mcp: &Mcp) -> Result<Self, Response> {
-        let endpoint = mcp.0.load_full();
+        let endpoint = mcp.endpoint();
         let (mut parts, body) = request.into_parts();
-        match endpoint.doorkeeper.admit(&parts).await {
+        match endpoint.gateway.doorkeeper().admit(&parts).await {
             Ok(admitted) => {
                 parts.extensions.insert(admitted);
                 let credentials = Doorkeeper::strip(&mut parts.headers);
@@ -278,7 +242,7 @@ fn subject(parts: &Parts) -> Option<Arc<SubjectToken>> {
 /// `GET` of the document that says how to get a token.
 async fn metadata(State(mcp): State<Mcp>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    match mcp.0.load().doorkeeper.metadata(&parts) {
+    match mcp.gateway.read(|gateway| gateway.doorkeeper().metadata(&parts)) {
         Some(document) => ([(CONTENT_TYPE, "application/json")], document).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
@@ -388,7 +352,7 @@ async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<A
     if incoming.method != "tools/call" {
         // A call checks the scopes of its tool as well, after the permit.
         let method = (incoming.method, None);
-        endpoint.doorkeeper.check_scopes(incoming.parts, method, &BTreeSet::new())?;
+        endpoint.gateway.doorkeeper().check_scopes(incoming.parts, method, &BTreeSet::new())?;
     }
     match incoming.era() {
         Era::Modern => modern::serve(endpoint, incoming).await,

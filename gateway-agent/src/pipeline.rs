@@ -8,11 +8,15 @@ pub mod arguments;
 mod defaults;
 pub mod error;
 mod gateway;
+mod handle;
 pub(crate) mod input;
+pub(crate) mod message;
 pub mod mirror;
 pub mod projection;
 pub mod relay;
+mod sagas;
 mod settings;
+mod steps;
 mod task;
 mod validate;
 
@@ -22,17 +26,19 @@ use http::HeaderMap;
 use registry_core::{Name, Revision};
 use serde_json::value::RawValue;
 
+pub(crate) use self::sagas::{recover_sagas, retry_saga};
 use self::{arguments::Arguments, projection::Shielded};
 pub use self::{
     error::Error,
     gateway::{Gateway, Parts},
+    handle::GatewayHandle,
     relay::{About, Relay, relay},
     settings::{Settings, ToolLimits},
     task::{Task, TaskNames},
 };
 use crate::{
     audit::CallRecord,
-    composition::{self, Steps},
+    composition::{self, RunScope, Steps},
     content,
     freshness::Freshness,
     identity::{Caller, ClientInfo, HeaderClaim},
@@ -96,8 +102,8 @@ pub(crate) struct Passage<'a> {
     pub(crate) side: Option<&'a Side>,
     /// Against whose share it counts.
     pub(crate) principal: &'a Principal,
-    /// What it is inside of, if it is a step of a composition.
-    pub(crate) within: Option<&'a composition::Within>,
+    /// The enclosing run, if it is a step of a composition.
+    pub(crate) scope: Option<&'a RunScope>,
 }
 
 /// What a call gave.
@@ -130,7 +136,8 @@ impl Moment {
         let sight = gateway.views().sight(&self.snapshot);
         let offered = permit::offered(*gateway.policy(), &self.caller, &sight, tool);
         let Ok((offer, _)) = offered else { return BTreeSet::new() };
-        let mut tools = offer.plan().map(|plan| plan.reach().clone()).unwrap_or_default();
+        let mut tools =
+            offer.composed().map(|composed| composed.reach().clone()).unwrap_or_default();
         tools.insert(offer.name().clone());
         tools
     }
@@ -163,7 +170,7 @@ pub async fn call_tool(
         context: &call.context,
         side: call.side.as_ref(),
         principal: &caller.principal(&call.claim),
-        within: None,
+        scope: None,
     };
     let Passed { result, steps } = pass(gateway, admission, &passage, record).await?;
     let names = offer.server().and_then(|server| gateway.resource_names(snapshot, server));
@@ -194,7 +201,7 @@ pub(crate) async fn pass(
         }
         None => *passage,
     };
-    let (result, steps) = match (permit, offer.plan()) {
+    let (result, steps) = match (permit, offer.composed()) {
         (Some(permit), _) => {
             let trace = record.onward(&passage.context.trace);
             let request = Request {
@@ -212,9 +219,8 @@ pub(crate) async fn pass(
             record.returned();
             (result.map_err(Error::from), None)
         }
-        (None, Some(plan)) => {
-            let composed =
-                composition::call(gateway, (offer.key(), plan), (arguments, onward), record);
+        (None, Some(composed)) => {
+            let composed = steps::call(gateway, composed, (&offer, arguments), onward, record);
             let Passed { result, steps } = composed.await?;
             (Ok(result), steps)
         }
@@ -223,7 +229,10 @@ pub(crate) async fn pass(
     match finish(gateway, &offer, (result, passage.context), record).await {
         Ok(result) => Ok(Passed { result, steps }),
         Err(error) => Err(match steps {
-            Some(steps) => composition::refused(offer.name(), error, steps),
+            Some(steps) => {
+                let error = error.to_step(&offer.name().to_string());
+                Error::Composition(Box::new(composition::rejected(offer.name(), error, steps)))
+            }
             None => error,
         }),
     }
@@ -237,7 +246,7 @@ async fn prepare<'a>(
     record: &mut CallRecord,
 ) -> Result<Arguments<'a>, Error> {
     let mut arguments = Arguments::new(passage.arguments)?;
-    let is_parsed = offer.plan().is_some()
+    let is_parsed = offer.composed().is_some()
         || offer.defaults().is_some()
         || !offer.hidden().is_empty()
         || (passage.mirror.is_some() && !offer.input().params.is_empty());
@@ -268,7 +277,7 @@ async fn prepare<'a>(
             defaults::Filling { hidden: offer.hidden(), variables: &gateway.settings().variables };
         arguments.change(|members| filling.fill(defaults, members))?;
     }
-    if offer.plan().is_none() {
+    if offer.composed().is_none() {
         arguments.forget_value();
     }
     Ok(arguments)

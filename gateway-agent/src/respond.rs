@@ -8,13 +8,11 @@
 //! cannot be reached counts as the specification's "API failure", a catalog that is too old too. An upstream's own JSON-RPC error
 //! stays one. Deliberately absent: deciding anything.
 
-mod credentials;
 pub mod http;
 mod names;
 pub mod result;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::borrow::Cow;
 
@@ -30,8 +28,8 @@ use crate::{
     jsonrpc::{self, ErrorObject, Id, Invalid, code},
     mcp::{Rejection, era::SUPPORTED_VERSIONS},
     permit::Denial,
-    pipeline::{Error, arguments::InvalidArguments},
-    upstream::{self, Era, Exhausted, Method, Phase},
+    pipeline::{Error, message},
+    upstream::{self, Era, Exhausted, Method},
 };
 
 /// The answer to a request that was refused before a tool came into play.
@@ -169,7 +167,12 @@ pub fn relay_error(
     failed: &Error,
 ) -> Answer {
     let form = match failed {
-        Error::Denied(Denial::Stale(stale)) => protocol(code::INTERNAL_ERROR, stale.to_string()),
+        Error::Denied(Denial::Stale(stale)) => Form::Error {
+            status: StatusCode::OK,
+            code: code::INTERNAL_ERROR,
+            message: stale.to_string().into(),
+            data: None,
+        },
         Error::Denied(_) => unknown(era, (method, subject)),
         Error::Upstream(upstream::Error::Rpc { code, .. }) if is_not_found(era, method, *code) => {
             unknown(era, (method, subject))
@@ -213,87 +216,53 @@ fn unknown(era: Era, (method, subject): (Method, &str)) -> Form<'static> {
     Form::Error { status: StatusCode::OK, code, message, data }
 }
 
-/// A failed call in the words that its caller would read; for what has to say it in other ways.
-pub(crate) fn words_for(tool: &str, failed: &Error) -> String {
-    if let Error::Denied(Denial::Stale(stale)) = failed {
-        return format!("{tool} was not called: {stale}");
-    }
-    match form(tool, failed) {
-        Form::Result(text) | Form::Error { message: text, .. } => text.into_owned(),
-    }
-}
-
-/// How a failed call is told.
+/// How a client receives a failure.
 enum Form<'a> {
-    /// As a result with `isError`.
+    /// A result with `isError`.
     Result(Cow<'a, str>),
-    /// As a JSON-RPC error.
+    /// A JSON-RPC error.
     Error { status: StatusCode, code: i64, message: Cow<'a, str>, data: Option<Cow<'a, RawValue>> },
 }
 
 fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
+    let message = message::of(tool, failed);
+    let protocol =
+        |code| Form::Error { status: StatusCode::OK, code, message: message.clone(), data: None };
     match failed {
-        Error::NoCatalog => protocol(code::INTERNAL_ERROR, Rejection::NoCatalog.to_string()),
-        Error::Denied(Denial::Quarantined) => Form::Result(words::quarantined(tool).into()),
-        // Whatever else the reason, the same words as for a tool that does not exist.
-        Error::Denied(_) => protocol(code::INVALID_PARAMS, format!("Unknown tool: {tool}")),
-        Error::Mirror(mismatch) => Form::Error {
+        Error::NoCatalog | Error::UnusableSchema { .. } | Error::MissingVariable { .. } => {
+            protocol(code::INTERNAL_ERROR)
+        }
+        Error::Denied(Denial::Quarantined | Denial::Stale(_)) => Form::Result(message),
+        Error::Denied(_) | Error::NothingWaits | Error::Arguments(_) => {
+            protocol(code::INVALID_PARAMS)
+        }
+        Error::Mirror(_) => Form::Error {
             status: StatusCode::BAD_REQUEST,
             code: code::HEADER_MISMATCH,
-            message: mismatch.to_string().into(),
+            message,
             data: None,
         },
-        Error::Arguments(
-            invalid @ (InvalidArguments::NotAnObject | InvalidArguments::Ambiguous(_)),
-        ) => protocol(code::INVALID_PARAMS, invalid.to_string()),
-        Error::HiddenField { pointer } => Form::Result(
-            format!("Invalid arguments for {tool}: {pointer} is not an argument of this tool.")
-                .into(),
-        ),
-        Error::InvalidInput { violations } => {
-            Form::Result(words::invalid_input(tool, violations).into())
-        }
-        Error::UnusableSchema { .. } => protocol(
-            code::INTERNAL_ERROR,
-            format!("the registered input schema of {tool} cannot be used, so nothing was called"),
-        ),
-        Error::MissingVariable { name, pointer } => protocol(
-            code::INTERNAL_ERROR,
-            format!(
-                "the gateway has no value for the variable {name}, which the default of {pointer} \
-                 needs; nothing was called"
-            ),
-        ),
-        Error::InvalidOutput { violations } => {
-            Form::Result(words::invalid_output(tool, violations).into())
-        }
-        Error::Composition(failed) => Form::Result(words::unfinished(tool, &failed.failure).into()),
-        Error::Projection(failure) => Form::Result(words::unprojected(tool, failure).into()),
         Error::Incapable { capability } => Form::Error {
             status: StatusCode::BAD_REQUEST,
             code: code::MISSING_CLIENT_CAPABILITY,
-            message: failed.to_string().into(),
+            message,
             data: required(capability, &serde_json::json!({})).map(Cow::Owned),
         },
-        Error::EndlessInput { .. } => {
-            Form::Result(format!("{tool} asked for input again and again; it was given up.").into())
+        Error::TaskSupport { .. } => protocol(code::METHOD_NOT_FOUND),
+        Error::Upstream(upstream::Error::NotConfigured { .. }) => protocol(code::INTERNAL_ERROR),
+        Error::Upstream(upstream::Error::Rpc { code, data, .. }) => {
+            let is_about_client = *code == code::MISSING_CLIENT_CAPABILITY;
+            let status = if is_about_client { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+            let data = data.as_deref().map(Cow::Borrowed);
+            Form::Error { status, code: relayed(*code), message, data }
         }
-        Error::NothingWaits => protocol(
-            code::INVALID_PARAMS,
-            "nothing waits for this input any more; make the request again without it".to_owned(),
-        ),
-        Error::TaskSupport { is_required: true } => protocol(
-            code::METHOD_NOT_FOUND,
-            format!(
-                "{tool} must be called as a task (execution.taskSupport is required): send \
-                 params.task, with a client of protocol version 2025-11-25"
-            ),
-        ),
-        Error::TaskSupport { is_required: false } => protocol(
-            code::METHOD_NOT_FOUND,
-            format!("{tool} cannot be called as a task: send the call without params.task"),
-        ),
-        Error::Upstream(error) => upstream_form(tool, error),
+        Error::HiddenField { .. }
+        | Error::InvalidInput { .. }
+        | Error::InvalidOutput { .. }
+        | Error::Composition(_)
+        | Error::Projection(_)
+        | Error::EndlessInput { .. }
+        | Error::Upstream(_) => Form::Result(message),
     }
 }
 
@@ -301,75 +270,6 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
 fn required(capability: &str, settings: &Value) -> Option<Box<RawValue>> {
     let data = serde_json::json!({ "requiredCapabilities": { capability: settings } });
     serde_json::value::to_raw_value(&data).ok()
-}
-
-fn protocol(code: i64, message: String) -> Form<'static> {
-    Form::Error { status: StatusCode::OK, code, message: message.into(), data: None }
-}
-
-fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
-    let text = match failed {
-        upstream::Error::NotConfigured { server } => {
-            let message = format!("no target is configured for {server}; nothing was called");
-            return protocol(code::INTERNAL_ERROR, message);
-        }
-        upstream::Error::Rpc { code, message, data } => {
-            let is_about_client = *code == code::MISSING_CLIENT_CAPABILITY;
-            let status = if is_about_client { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-            let code = relayed(*code);
-            let message = message.as_str().into();
-            return Form::Error { status, code, message, data: data.as_deref().map(Cow::Borrowed) };
-        }
-        upstream::Error::Exhausted(why) => words::exhausted(tool, why),
-        upstream::Error::Spared(open) => format!(
-            "The server behind {tool} has failed again and again and is spared; nothing was \
-             done. Try again in {} s.",
-            open.retry_after.as_millis().div_ceil(1_000)
-        ),
-        upstream::Error::Overloaded(overloaded) => format!(
-            "The server behind {tool} has too much to do: {} calls wait for it already. Nothing was \
-             done. Try again later.",
-            overloaded.waiting
-        ),
-        upstream::Error::Crowded(crowded) => format!(
-            "The server behind {tool} works for {} other callers, and for no more at once. Nothing \
-             was done. Try again later.",
-            crowded.most
-        ),
-        upstream::Error::NoTurn(why) => format!("{tool} was not called: {why}."),
-        upstream::Error::Stopped { .. } => format!(
-            "The server behind {tool} was stopped by an operator of the gateway; nothing was done."
-        ),
-        upstream::Error::Unavailable { .. } => {
-            format!(
-                "The server behind {tool} cannot be reached; nothing was done. Try again later."
-            )
-        }
-        upstream::Error::Ended { how } => format!(
-            "The server behind {tool} stopped before it answered: {how}. Whether the tool did its \
-             work is unknown. The gateway starts the server again; check what was done before you \
-             call the tool again."
-        ),
-        upstream::Error::NoCredentials(none) => credentials::none(tool, &none.why),
-        upstream::Error::NoSubject { .. } => credentials::nobody(tool),
-        upstream::Error::Refused { status } => {
-            format!(
-                "The server behind {tool} refused the gateway (HTTP {status}); nothing was done."
-            )
-        }
-        upstream::Error::Timeout { phase: Phase::Connect | Phase::List, after_ms } => {
-            format!("The server behind {tool} did not answer in {after_ms} ms; nothing was done.")
-        }
-        upstream::Error::Timeout { phase: Phase::Call, after_ms } => {
-            format!("{tool} gave no result in {after_ms} ms. Whether it did its work is not known.")
-        }
-        upstream::Error::TooLarge { limit_bytes } => {
-            format!("The result of {tool} is longer than {limit_bytes} bytes and was refused.")
-        }
-        upstream::Error::OpenTask { why, said } => words::open_task(tool, why, said.as_deref()),
-        upstream::Error::Protocol { what } => words::broken(tool, what),
-    };
-    Form::Result(text.into())
 }
 
 /// Codes that have a meaning of their own between a client and *its* server are not passed through:

@@ -28,12 +28,9 @@ use crate::{
     admin,
     cache::{Cache, CacheError, Writer},
     capacity,
-    composition::{
-        Memory,
-        sagas::{self, Sagas},
-    },
+    composition::{Memory, sagas::Sagas},
     config::Config,
-    contract::{self, Contracts},
+    contract::Contracts,
     feed::{Feed, Status},
     findings,
     freshness::Watchman,
@@ -41,12 +38,12 @@ use crate::{
     identity::doorkeeper::Doorkeeper,
     lanes::Lanes,
     mcp::Mcp,
-    pipeline::{Gateway, Parts},
+    pipeline::{Gateway, GatewayHandle, Parts, recover_sagas},
     seal::KeyFile,
     secret::redact_url,
     source::{self, Rejected, Source},
-    trace::{self, Tracer},
-    upstream::{self, Upstreams},
+    trace::Tracer,
+    upstream::Upstreams,
 };
 
 /// How long requests to the admin address may take to finish after the callers' have.
@@ -122,22 +119,23 @@ pub async fn run(
         sealer: Arc::clone(&sealer),
         tracer: Arc::clone(&tracer),
     };
-    let gateway = Arc::new(Gateway::new(config.pipeline(), parts));
-    let mcp = Mcp::new(gateway, doorkeeper);
-    let reloader = Arc::new(Reloader::new((config.clone(), stamp), mcp.clone(), contracts.clone()));
+    let gateway = GatewayHandle::new(Gateway::new(config.pipeline(), doorkeeper, parts));
+    let mcp = Mcp::new(gateway.clone());
+    let reloader =
+        Arc::new(Reloader::new((config.clone(), stamp), gateway.clone(), contracts.clone()));
     let status = Status::new(&name_of(&config.registry.source.address));
     let health = Health {
         cache: cache.clone(),
         watchman: watchman.clone(),
         status: status.clone(),
         upstreams: upstreams.clone(),
-        buffers: Arc::clone(mcp.gateway().buffers()),
+        buffers: Arc::clone(gateway.current().buffers()),
         metrics,
         draining: CancellationToken::new(),
     };
     let draining = health.draining.clone();
     let lanes = Arc::new(Lanes::start().map_err(Error::Lanes)?);
-    let admin = admin_routes(&reloader, &mcp, (&tracer, &contracts, &upstreams));
+    let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams));
     let probes = health::router(health);
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, &probes)).await?;
     let of_address = config.address_connections.unwrap_or_else(capacity::address_connections);
@@ -148,7 +146,7 @@ pub async fn run(
     tokio::spawn(contracts.keep(running.cache.subscribe(), definitions, running.stop.clone()));
     let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
     tokio::spawn(findings::keep(catalog, definitions, running.stop.clone()));
-    sagas::recovery::recover(&mcp.gateway());
+    recover_sagas(&gateway.current());
     let stop = running.stop.clone();
     tokio::spawn(async move { stop.run_until_cancelled(keys.keep(sealer)).await });
     let (stop, watching) = (running.stop.clone(), Arc::clone(&reloader));
@@ -166,7 +164,7 @@ pub async fn run(
     }
     let limit = reloader.config().drain_timeout();
     tracing::info!("stopping: calls that have begun may finish within {limit:?}");
-    mcp.gateway().close_streams();
+    gateway.current().close_streams();
     running.stop(limit, mcp.drained()).await;
     mcp.shutdown().await;
     compositions.shutdown().await;
@@ -177,16 +175,16 @@ pub async fn run(
     outcome
 }
 
-/// Everything that operators may do.
+/// The routes for operators.
 fn admin_routes(
     reloader: &Arc<Reloader>,
-    mcp: &Mcp,
+    gateway: &GatewayHandle,
     (tracer, contracts, upstreams): (&Arc<Tracer>, &Arc<Contracts>, &Arc<Upstreams>),
 ) -> Router {
-    trace::routes::router(Arc::clone(tracer))
-        .merge(contract::routes::router(Arc::clone(contracts)))
-        .merge(upstream::routes::router(Arc::clone(upstreams)))
-        .merge(sagas::routes::router(mcp.clone()))
+    admin::traces::router(Arc::clone(tracer))
+        .merge(admin::contracts::router(Arc::clone(contracts)))
+        .merge(admin::targets::router(Arc::clone(upstreams)))
+        .merge(admin::sagas::router(gateway.clone()))
         .merge(reload::router(Arc::clone(reloader)))
 }
 

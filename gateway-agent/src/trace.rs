@@ -9,7 +9,6 @@ pub mod context;
 mod export;
 mod otlp;
 mod ring;
-pub mod routes;
 pub mod settings;
 
 use std::{
@@ -24,11 +23,11 @@ use std::{
 
 use self::settings::TracingConfig;
 use self::{
-    context::{Parent, SpanId, TraceId},
+    context::{Parent, SpanId, TraceContext, TraceId},
     export::Export,
-    ring::Ring,
+    ring::{Ring, Trace},
 };
-use crate::{clock, upstream::TraceContext};
+use crate::clock;
 
 /// Which side of a request a span is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,18 +41,18 @@ pub enum Side {
 /// A span that has ended.
 #[derive(Debug)]
 pub struct Record {
-    context: Parent,
-    parent: Option<SpanId>,
-    side: Side,
+    pub(crate) context: Parent,
+    pub(crate) parent: Option<SpanId>,
+    pub(crate) side: Side,
     /// The method and what it is about.
-    name: Box<str>,
-    agent: Option<Box<str>>,
-    server: Option<Box<str>>,
-    start_us: u64,
-    duration_us: u64,
-    outcome: &'static str,
-    is_failure: bool,
-    revision: u64,
+    pub(crate) name: Box<str>,
+    pub(crate) agent: Option<Box<str>>,
+    pub(crate) server: Option<Box<str>>,
+    pub(crate) start_us: u64,
+    pub(crate) duration_us: u64,
+    pub(crate) outcome: &'static str,
+    pub(crate) is_failure: bool,
+    pub(crate) revision: u64,
 }
 
 /// What is told of a span when it ends.
@@ -99,6 +98,16 @@ impl Tracer {
             ring: config.recent.map(Ring::new),
             export: config.otlp.as_ref().map(|otlp| Export::start(otlp, gateway)),
         })
+    }
+
+    /// Returns the newest traces first.
+    pub(crate) fn newest(&self, limit: usize) -> Vec<(TraceId, Trace)> {
+        self.ring.as_ref().map(|ring| ring.newest(limit)).unwrap_or_default()
+    }
+
+    /// Returns a trace if it is kept.
+    pub(crate) fn find(&self, id: TraceId) -> Option<Trace> {
+        self.ring.as_ref()?.find(id)
     }
 
     /// Sends what is left, for a short while.

@@ -25,7 +25,6 @@ pub mod naming;
 mod reply;
 mod request;
 mod roster;
-pub mod routes;
 pub mod routing;
 mod settings;
 mod side;
@@ -58,9 +57,7 @@ pub use self::{
     message::Era,
     naming::{Prefix, ResourceNames},
     reply::{RawResult, ResultType, RpcError},
-    request::{
-        Context, LOG_LEVELS, Method, Param, RELATED_TASK, Request, TASK_PARAM, TASKS, TraceContext,
-    },
+    request::{Context, LOG_LEVELS, Method, Param, RELATED_TASK, Request, TASK_PARAM, TASKS},
     routing::{Route, Routing, TargetId},
     settings::{
         Addresses, AuthConfig, ChildLimits, ClientAuthentication, Grant, TargetConfig,

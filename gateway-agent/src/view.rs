@@ -5,7 +5,9 @@
 //! (a run of offers), a view (an audience). Nothing is computed before somebody asks. Deliberately
 //! absent: who the caller is and whether a call may go on (`identity.rs`, `permit.rs`).
 
+mod composed;
 pub mod definition;
+mod hints;
 pub mod input;
 pub mod offer;
 mod order;
@@ -32,6 +34,7 @@ use registry_core::{Catalog, Entity, Key, Kind, Name, entity::DependencyTarget};
 use tokio::sync::watch;
 
 pub use self::{
+    composed::Composed,
     input::{Input, ParamHeader},
     offer::Offer,
     pages::{Cursor, Form, Listing},

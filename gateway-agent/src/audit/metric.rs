@@ -13,7 +13,8 @@ use metrics::{
     describe_histogram, gauge, histogram,
 };
 
-use super::{Ended, label::Named};
+use super::label::Named;
+use crate::outcome::Outcome;
 use crate::upstream::Era;
 
 const CALLS: &str = "gateway_tool_calls_total";
@@ -35,7 +36,7 @@ static TOOLS: LazyLock<Named<ToolMeters>> = LazyLock::new(|| Named::new(500, Too
 static SERVERS: LazyLock<Named<ServerMeters>> =
     LazyLock::new(|| Named::new(100, ServerMeters::new));
 /// Of all calls, by era.
-static ALL: LazyLock<[[OnceLock<CallMeters>; Ended::COUNT]; 2]> = LazyLock::new(Default::default);
+static ALL: LazyLock<[[OnceLock<CallMeters>; Outcome::COUNT]; 2]> = LazyLock::new(Default::default);
 
 /// Handles are found once: looking one up by its labels costs more than counting.
 struct CallMeters {
@@ -47,13 +48,13 @@ struct ToolMeters {
     label: SharedString,
     request_bytes: Counter,
     response_bytes: Counter,
-    calls: [OnceLock<Counter>; Ended::COUNT],
+    calls: [OnceLock<Counter>; Outcome::COUNT],
 }
 
 struct ServerMeters {
     label: SharedString,
     seconds: Histogram,
-    calls: [OnceLock<Counter>; Ended::COUNT],
+    calls: [OnceLock<Counter>; Outcome::COUNT],
 }
 
 impl ToolMeters {
@@ -92,7 +93,7 @@ pub fn describe_metrics() {
     describe_gauge!(Gauge::Streams.name(), "Open event streams to clients.");
 }
 
-pub(super) fn count_call(of: Era, ended: Ended, seconds: f64) {
+pub(super) fn count_call(of: Era, ended: Outcome, seconds: f64) {
     let meters = ALL[usize::from(of == Era::Legacy)][ended as usize].get_or_init(|| CallMeters {
         calls: counter!(CALLS, "era" => of.as_str(), "outcome" => ended.as_str()),
         seconds: histogram!(CALL_SECONDS, "outcome" => ended.as_str()),
@@ -102,7 +103,7 @@ pub(super) fn count_call(of: Era, ended: Ended, seconds: f64) {
 }
 
 /// A tool that is not registered has no series of its own.
-pub(super) fn count_tool(tool: Option<&str>, ended: Ended, bytes: [usize; 2]) {
+pub(super) fn count_tool(tool: Option<&str>, ended: Outcome, bytes: [usize; 2]) {
     let meters = TOOLS.of(tool);
     meters.request_bytes.increment(bytes[0] as u64);
     meters.response_bytes.increment(bytes[1] as u64);
@@ -110,7 +111,7 @@ pub(super) fn count_tool(tool: Option<&str>, ended: Ended, bytes: [usize; 2]) {
     meters.calls[ended as usize].get_or_init(new).increment(1);
 }
 
-pub(super) fn count_upstream(server: &str, ended: Ended, took: Duration) {
+pub(super) fn count_upstream(server: &str, ended: Outcome, took: Duration) {
     let meters = SERVERS.of(Some(server));
     meters.seconds.record(took.as_secs_f64());
     let label = || meters.label.clone();

@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{
-    Cause, Failure,
-    failure::Beside,
+    Cause, Effects, Failure,
     run::{Run, under},
 };
 
@@ -23,13 +22,13 @@ impl Run {
         input: &Value,
     ) -> Result<Value, Failure> {
         let most = letter.max_attempts.unwrap_or(1);
-        let (mut attempts, mut beside) = (1, Beside::Nothing);
+        let (mut attempts, mut beside) = (1, Effects::None);
         let failure = loop {
             let failure = match self.operate(&letter.inner, at, input).await {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure.beside(beside),
             };
-            beside = failure.what_else();
+            beside = failure.effects();
             self.until_undone().await;
             let may_be_repeated = !failure.is_unknown() || self.plan.may_be_repeated(&letter.inner);
             if attempts >= most || !may_be_repeated {

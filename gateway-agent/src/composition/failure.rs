@@ -1,6 +1,4 @@
-//! Why a step of a composition failed, and whether anybody knows what it did.
-//!
-//! Deliberately absent: the words for callers (`respond`).
+//! The failures of steps, and their side effects.
 
 mod cause;
 
@@ -11,8 +9,8 @@ use serde_json::{Value, json};
 
 pub use self::cause::Cause;
 use self::cause::{told_end, told_nothing};
-use super::sagas::Status;
-use crate::{audit::Ended, pipeline::Error, respond, upstream};
+use super::{Effects, StepError, sagas::Status};
+use crate::outcome::Outcome;
 
 /// A step that failed. Cheap to copy: several may wait for the same.
 #[derive(Debug, Clone)]
@@ -21,51 +19,37 @@ pub struct Failure {
     pub step: Box<str>,
     /// Why.
     pub cause: Arc<Cause>,
-    /// What else the same operation has done.
-    beside: Beside,
-}
-
-/// What else an operation of several parts has done, or may have, when one of them failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Beside {
-    /// Nothing that lasts.
-    Nothing,
-    /// Something.
-    Done,
-    /// Nobody knows.
-    Unknown,
+    /// The side effects of the other parts of the operation.
+    beside: Effects,
 }
 
 impl Failure {
     pub(super) fn new(step: &str, cause: Cause) -> Self {
-        Self { step: step.into(), cause: Arc::new(cause), beside: Beside::Nothing }
+        Self { step: step.into(), cause: Arc::new(cause), beside: Effects::None }
     }
 
     /// The same, where this was done beside.
-    pub(super) fn beside(self, beside: Beside) -> Self {
+    pub(super) fn beside(self, beside: Effects) -> Self {
         Self { beside: self.beside.max(beside), ..self }
     }
 
     /// What an operation that failed so has done, or may have.
-    pub(super) fn what_else(&self) -> Beside {
-        self.beside.max(itself(&self.cause))
+    pub(crate) fn effects(&self) -> Effects {
+        self.beside.max(own_effects(&self.cause))
     }
 
     /// Whether nobody knows what was done, if anything.
     pub(super) fn is_unknown(&self) -> bool {
-        self.what_else() == Beside::Unknown
+        self.effects() == Effects::Unknown
     }
 
     /// When it may go better, where nothing was done because what was to be called is spared.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
-        if self.what_else() > Beside::Nothing {
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        if self.effects() > Effects::None {
             return None;
         }
         match &*self.cause {
-            Cause::Call { error: Error::Upstream(upstream::Error::Spared(open)), .. } => {
-                Some(open.retry_after)
-            }
-            Cause::Call { error: Error::Composition(failed), .. } => failed.failure.retry_after(),
+            Cause::Call { error, .. } => error.retry_after,
             Cause::Open { retry_after_s, .. } => Some(Duration::from_secs(*retry_after_s)),
             _ => None,
         }
@@ -79,16 +63,25 @@ impl Failure {
     pub(super) fn is_about_result(&self) -> bool {
         matches!(
             &*self.cause,
-            Cause::Call { error: Error::InvalidOutput { .. } | Error::Projection(_), .. }
+            Cause::Call { error: StepError { rejects_result: true, .. }, .. }
                 | Cause::Unreadable { .. }
                 | Cause::NoMemory(_)
         )
     }
 
+    /// The outcome of a composition that failed so.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match &*self.cause {
+            Cause::Call { error, .. } => error.outcome,
+            Cause::Timeout { .. } => Outcome::UpstreamTimeout,
+            _ => Outcome::ToolError,
+        }
+    }
+
     /// In one word.
     pub fn reason(&self) -> &'static str {
         match &*self.cause {
-            Cause::Call { error, .. } => Ended::of(error).as_str(),
+            Cause::Call { error, .. } => error.outcome.as_str(),
             Cause::Tool { .. } => "tool-error",
             Cause::NoObject { .. } | Cause::Evaluation { .. } | Cause::Unreadable { .. } => {
                 "invalid-value"
@@ -118,7 +111,7 @@ impl Failure {
     /// For the caller's eyes.
     pub fn message(&self) -> String {
         match &*self.cause {
-            Cause::Call { tool, error } => respond::words_for(&tool.to_string(), error),
+            Cause::Call { error, .. } => error.message.clone(),
             Cause::Tool { tool, text: Some(text), .. } => format!("{tool} failed: {text}"),
             Cause::Timeout { message: Some(message), .. } => message.clone(),
             Cause::Saga(end) => told_end(end, "message"),
@@ -159,13 +152,12 @@ impl Failure {
 }
 
 /// What that which failed so has done itself, or may have without saying how it went.
-fn itself(cause: &Cause) -> Beside {
+fn own_effects(cause: &Cause) -> Effects {
     let is_unknown = match cause {
-        Cause::Call { error: Error::Composition(failed), .. } => return failed.failure.what_else(),
+        Cause::Call { error, .. } => return error.effects,
         Cause::DeadLetter { failure, letter } => {
-            return failure.what_else().max(letter.what_else());
+            return failure.effects().max(letter.effects());
         }
-        Cause::Call { error, .. } => may_have_run(error),
         Cause::Timeout { .. }
         | Cause::TooLarge { .. }
         | Cause::NoMemory(_)
@@ -190,30 +182,7 @@ fn itself(cause: &Cause) -> Beside {
         | Cause::Journal(_)
         | Cause::Unwritable => false,
     };
-    if is_unknown { Beside::Unknown } else { Beside::Nothing }
-}
-
-/// Whether the tool may have run without saying how it went.
-fn may_have_run(error: &Error) -> bool {
-    match error {
-        Error::Composition(failed) => failed.failure.is_unknown(),
-        Error::Upstream(error) => error.may_have_run(),
-        Error::InvalidOutput { .. }
-        | Error::Projection(_)
-        // It had begun when it asked.
-        | Error::Incapable { .. }
-        | Error::EndlessInput { .. }
-        | Error::NothingWaits => true,
-        Error::NoCatalog
-        | Error::Denied(_)
-        | Error::Mirror(_)
-        | Error::Arguments(_)
-        | Error::HiddenField { .. }
-        | Error::InvalidInput { .. }
-        | Error::TaskSupport { .. }
-        | Error::UnusableSchema { .. }
-        | Error::MissingVariable { .. } => false,
-    }
+    if is_unknown { Effects::Unknown } else { Effects::None }
 }
 
 impl fmt::Display for Failure {

@@ -16,8 +16,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    AT_ONCE, Cause, Failure, ITEMS, MOST_AT_ONCE,
-    failure::Beside,
+    AT_ONCE, Cause, Effects, Failure, ITEMS, MOST_AT_ONCE,
     run::{Run, under},
 };
 
@@ -31,7 +30,7 @@ impl Run {
     ) -> Result<Value, Failure> {
         let mut results: BTreeMap<String, Value> = BTreeMap::new();
         let mut last: Option<&str> = None;
-        let mut done = Beside::Nothing;
+        let mut done = Effects::None;
         for step in &pipeline.steps {
             let at = under(at, &step.id);
             let failed = |failure: Failure| failure.beside(done);
@@ -99,10 +98,10 @@ impl Run {
         let both = scatter.targets.iter().zip(&ended);
         let beside = both.map(|(target, outcome)| match outcome {
             Some(Ok(_)) => self.plan.done(&target.operation),
-            Some(Err(failure)) => failure.what_else(),
+            Some(Err(failure)) => failure.effects(),
             None => self.plan.cut_off(&target.operation),
         });
-        let (beside, of) = (beside.max().unwrap_or(Beside::Nothing), ended.len());
+        let (beside, of) = (beside.max().unwrap_or(Effects::None), ended.len());
         let (mut arrived, mut first) = (Vec::new(), None);
         for (i, outcome) in ended.into_iter().enumerate() {
             match outcome {
@@ -179,7 +178,7 @@ impl Run {
         let all: Vec<_> =
             all.map(|(i, item)| numbered(i, self.item(each, (at, i), item))).collect();
         let mut running = stream::iter(all).buffer_unordered(at_once);
-        let mut beside = Beside::Nothing;
+        let mut beside = Effects::None;
         if at_once > 1 && items.len() > 1 {
             // Others are under way where one fails.
             beside = self.plan.cut_off(&each.inner);

@@ -86,7 +86,12 @@ impl Run {
         input: &Value,
     ) -> Result<Value, Failure> {
         // One agent may come on behalf of several people; each has results of its own.
-        let owner = json!([self.key.to_string(), cache.pointer, self.context.caller, self.claim]);
+        let owner = json!([
+            self.key.to_string(),
+            cache.pointer,
+            self.owner.claim.apart(),
+            self.owner.claim
+        ]);
         let (key, _) = self.key_of((&owner, &cache.key_paths), at, input)?;
         // Without an exact key, a cached result could be another input's.
         let Some(key) = key else { return self.operate(&cache.inner, at, input).await };

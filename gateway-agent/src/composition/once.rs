@@ -18,8 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{
-    Cause, Failure,
-    failure::Beside,
+    Cause, Effects, Failure,
     run::Run,
     shelf::{MOST, Shelf},
 };
@@ -125,7 +124,7 @@ impl Drop for First<'_> {
                 let bytes = value.to_string().len();
                 (State::Done(Arc::new(value)), bytes)
             }
-            Some(Err(failure)) if failure.what_else() > Beside::Nothing && !self.is_repeatable => {
+            Some(Err(failure)) if failure.effects() > Effects::None && !self.is_repeatable => {
                 (State::Unsure(failure), 0)
             }
             None if !self.is_repeatable => {
@@ -158,7 +157,7 @@ impl Run {
         let key = key.ok_or_else(|| Failure::new(at, Cause::InexactKey))?;
         let ttl = once.ttl_seconds.map_or(TTL, Duration::from_secs);
         let is_repeatable = self.plan.may_be_repeated(&once.inner);
-        let principal = &self.principal;
+        let principal = &self.owner.principal;
         loop {
             let entered = self.memory().once.enter((key, at), (ttl, is_repeatable), principal);
             let state = match entered {

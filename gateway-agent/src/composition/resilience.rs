@@ -12,7 +12,7 @@ use registry_follow::varied;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::{Cause, Failure, failure::Beside, run::Run};
+use super::{Cause, Effects, Failure, run::Run};
 
 impl Run {
     /// Again after a failure, unless nobody knows what was done and it must not be done twice.
@@ -22,7 +22,7 @@ impl Run {
         at: &str,
         input: &Value,
     ) -> Result<Value, Failure> {
-        let (mut attempt, mut beside) = (1, Beside::Nothing);
+        let (mut attempt, mut beside) = (1, Effects::None);
         loop {
             let failure = match retry.attempt_timeout_ms {
                 Some(after_ms) => {
@@ -35,7 +35,7 @@ impl Run {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure.beside(beside),
             };
-            beside = failure.what_else();
+            beside = failure.effects();
             let may_be_repeated = !failure.is_unknown() || self.plan.may_be_repeated(&retry.inner);
             if attempt >= retry.max_attempts || !may_be_repeated {
                 return Err(failure);
@@ -113,7 +113,7 @@ impl Run {
                 let told = outcome.as_ref().map_or_else(Failure::to_value, Clone::clone);
                 let done = outcome
                     .as_ref()
-                    .map_or_else(Failure::what_else, |_| self.plan.done(&breaker.inner));
+                    .map_or_else(Failure::effects, |_| self.plan.done(&breaker.inner));
                 let is_met = self.is_met(condition.as_ref(), (at, "failureIf"), &told);
                 is_met.map_err(|error| error.beside(done))?
             }

@@ -1,13 +1,8 @@
-//! One call of a composition: on whose behalf, and what it may still take.
-//!
-//! Deliberately absent: the patterns, each of which is a method elsewhere.
+//! One run of a composition: its caller, its limits and its values.
 
-use std::{
-    pin::Pin,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU32, AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+    atomic::{AtomicU32, AtomicUsize, Ordering},
 };
 
 use registry_core::{
@@ -17,55 +12,43 @@ use registry_core::{
         eval::{self, Budget, Scope},
     },
 };
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CALLS, Cause, Failure, Memory, Plan,
+    BoxFuture, CALLS, Call, Cause, Failure, Memory, Owner, Plan, StepRunner,
     report::Report,
     sagas::{Ended, all_ended},
 };
-use crate::{
-    audit::{CallRecord, Lineage},
-    buffers::Buffered,
-    content,
-    identity::HeaderClaim,
-    jsonrpc::ObjectWriter,
-    pipeline::{Gateway, Passage},
-    shares::{Exhausted, Principal},
-    upstream::{Context, Side},
-};
+use crate::{buffers::Buffered, content, shares::Exhausted};
 
-/// A step that is under way. Patterns nest, so each is boxed.
-pub(super) type Running<'a> = Pin<Box<dyn Future<Output = Result<Value, Failure>> + Send + 'a>>;
+/// The future of a step. Patterns nest, so it is boxed.
+pub(super) type Running<'a> = BoxFuture<'a, Result<Value, Failure>>;
 
 /// How many of the largest results a run may hold at once.
 const RESULTS: usize = 4;
 
-/// One call of a composition.
+/// One run of a composition.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
-    pub(super) gateway: Arc<Gateway>,
     pub(super) key: Key,
     pub(super) plan: Arc<Plan>,
-    pub(super) claim: HeaderClaim,
-    pub(super) principal: Principal,
-    /// As the steps' upstreams see it; the trace is the composition's own span.
-    pub(super) context: Context,
-    /// To be told of progress, and asked what steps have to ask.
-    pub(super) caller: Option<Side>,
-    pub(super) lineage: Lineage,
+    pub(super) runner: Arc<dyn StepRunner>,
+    memory: Arc<Memory>,
+    pub(super) owner: Owner,
     pub(super) report: Arc<Report>,
-    pub(super) within: Within,
+    pub(super) scope: RunScope,
     finished: Arc<AtomicU32>,
-    /// Memory for the values of the innermost pattern.
+    /// Maximum size of a result, in bytes.
+    response_bytes: usize,
+    /// The memory for the values of the innermost pattern.
     values: Option<Arc<Buffered>>,
 }
 
-/// What a step is inside of.
+/// The enclosing runs of a step: their shared limits, and the innermost saga and time limit.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Within {
-    taken: Arc<Taken>,
+pub(crate) struct RunScope {
+    taken: Arc<RunBudget>,
     /// The innermost saga.
     pub(super) saga: Option<Arc<str>>,
     /// The innermost time limit.
@@ -92,9 +75,9 @@ impl TimeLimit {
     }
 }
 
-/// What a call has taken so far, with all compositions inside of it.
+/// The calls and values of a run and of all compositions inside it so far.
 #[derive(Debug, Default)]
-struct Taken {
+struct RunBudget {
     calls: AtomicU32,
     bytes: AtomicUsize,
     /// The sagas that were begun, and have not ended.
@@ -102,45 +85,19 @@ struct Taken {
 }
 
 impl Run {
-    /// For this call.
-    pub(super) fn of(
-        gateway: &Arc<Gateway>,
-        (key, plan): (&Key, &Arc<Plan>),
-        passage: Passage<'_>,
-        record: &mut CallRecord,
-    ) -> Arc<Self> {
-        let trace = record.inward(&passage.context.trace);
-        let context = Context { trace, ..passage.context.without_tasks() };
-        let lineage = record.lineage(key);
-        let whose = (passage.claim, passage.principal);
-        let caller = passage.side.cloned();
-        let within = passage.within.cloned().unwrap_or_default();
-        let run = Self::new((gateway, key, plan), (whose, context), caller, lineage);
-        Arc::new(Self { within, ..run })
-    }
-
-    /// On behalf of somebody.
-    pub(super) fn new(
-        (gateway, key, plan): (&Arc<Gateway>, &Key, &Arc<Plan>),
-        ((claim, principal), context): ((&HeaderClaim, &Principal), Context),
-        caller: Option<Side>,
-        lineage: Lineage,
-    ) -> Self {
-        let values = context.buffered.as_ref().map(|buffered| buffered.part());
-        Self {
-            gateway: Arc::clone(gateway),
-            key: key.clone(),
-            plan: Arc::clone(plan),
-            claim: claim.clone(),
-            principal: principal.clone(),
-            context,
-            caller,
-            lineage,
+    pub(super) fn new(call: Call<'_>) -> Arc<Self> {
+        Arc::new(Self {
+            key: call.tool.clone(),
+            plan: Arc::clone(call.plan),
+            runner: call.runner,
+            memory: Arc::clone(call.memory),
+            owner: call.owner,
             report: Arc::default(),
-            within: Within::default(),
+            scope: call.scope.cloned().unwrap_or_default(),
             finished: Arc::default(),
-            values,
-        }
+            response_bytes: call.response_bytes,
+            values: call.buffered.map(|buffered| buffered.part()),
+        })
     }
 
     /// The same with an empty reservation for values.
@@ -156,8 +113,8 @@ impl Run {
 
     /// The same inside of this saga.
     pub(super) fn inside_of(&self, saga: &str) -> Arc<Self> {
-        let within = Within { saga: Some(saga.into()), ..self.within.clone() };
-        Arc::new(Self { within, ..self.clone() })
+        let scope = RunScope { saga: Some(saga.into()), ..self.scope.clone() };
+        Arc::new(Self { scope, ..self.clone() })
     }
 
     /// Notes a saga, which undoes what it has done once it is cancelled.
@@ -177,27 +134,27 @@ impl Run {
     }
 
     fn sagas(&self) -> MutexGuard<'_, Vec<(CancellationToken, Ended)>> {
-        self.within.taken.sagas.lock().unwrap_or_else(PoisonError::into_inner)
+        self.scope.taken.sagas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same inside of a time limit.
     pub(super) fn limited(&self) -> (Arc<Self>, Arc<TimeLimit>) {
-        let outer = self.within.limit.clone();
+        let outer = self.scope.limit.clone();
         let limit = Arc::new(TimeLimit { outer, ..TimeLimit::default() });
-        let within = Within { limit: Some(Arc::clone(&limit)), ..self.within.clone() };
-        (Arc::new(Self { within, ..self.clone() }), limit)
+        let scope = RunScope { limit: Some(Arc::clone(&limit)), ..self.scope.clone() };
+        (Arc::new(Self { scope, ..self.clone() }), limit)
     }
 
     /// Why operations of this run are dropped: a time limit around them has passed, or the caller is gone.
     pub(super) fn cut_off_by(&self) -> Cause {
-        let passed = self.within.limit.as_ref().and_then(|limit| limit.passed_ms());
+        let passed = self.scope.limit.as_ref().and_then(|limit| limit.passed_ms());
         passed.map_or(Cause::Cancelled, |after_ms| Cause::Timeout { after_ms, message: None })
     }
 
     /// The same with nothing taken so far, and no time limit.
     pub(super) fn afresh(&self) -> Arc<Self> {
-        let within = Within { taken: Arc::default(), limit: None, ..self.within.clone() };
-        Arc::new(Self { within, ..self.clone() })
+        let scope = RunScope { taken: Arc::default(), limit: None, ..self.scope.clone() };
+        Arc::new(Self { scope, ..self.clone() })
     }
 
     /// Does one operation with an input.
@@ -261,22 +218,26 @@ impl Run {
         }
     }
 
-    /// The same for what goes on when its caller does not wait any more.
+    /// Returns a run for work that continues without the caller, with a new report and new limits.
     pub(super) fn detached(self: &Arc<Self>) -> Arc<Self> {
-        let way = (&self.gateway, &self.key, &self.plan);
-        let lineage = self.lineage.clone();
-        let whose = (&self.claim, &self.principal);
-        Arc::new(Self::new(way, (whose, self.context.clone()), None, lineage))
+        Arc::new(Self {
+            runner: self.runner.detached(),
+            report: Arc::default(),
+            scope: RunScope::default(),
+            finished: Arc::default(),
+            values: self.values.as_ref().map(|values| values.part()),
+            ..(**self).clone()
+        })
     }
 
-    /// What compositions remember.
-    pub(super) fn memory(&self) -> &Memory {
-        self.gateway.compositions()
+    /// The state that compositions keep between calls.
+    pub(super) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// What one evaluation may take.
     pub(super) fn budget(&self) -> Budget {
-        Budget::new(self.gateway.settings().upstream.response_bytes)
+        Budget::new(self.response_bytes)
     }
 
     /// What a binding delivers.
@@ -292,7 +253,7 @@ impl Run {
 
     /// Takes one call from what the run may make.
     pub(super) fn take_call(&self, at: &str) -> Result<(), Failure> {
-        if self.within.taken.calls.fetch_add(1, Ordering::Relaxed) < CALLS {
+        if self.scope.taken.calls.fetch_add(1, Ordering::Relaxed) < CALLS {
             return Ok(());
         }
         Err(Failure::new(at, Cause::TooManyCalls { most: CALLS }))
@@ -300,7 +261,7 @@ impl Run {
 
     /// Whether so many more can be made: what cannot come to its end is not begun.
     pub(super) fn check_calls(&self, at: &str, more: usize) -> Result<(), Failure> {
-        let left = CALLS.saturating_sub(self.within.taken.calls.load(Ordering::Relaxed));
+        let left = CALLS.saturating_sub(self.scope.taken.calls.load(Ordering::Relaxed));
         if u32::try_from(more).is_ok_and(|more| more <= left) {
             return Ok(());
         }
@@ -309,8 +270,8 @@ impl Run {
 
     /// Takes the size of a result from what the run may hold.
     pub(super) fn take_bytes(&self, at: &str, bytes: usize) -> Result<(), Failure> {
-        let most = RESULTS * self.gateway.settings().upstream.response_bytes;
-        if self.within.taken.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most
+        let most = RESULTS * self.response_bytes;
+        if self.scope.taken.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most
         {
             return Ok(());
         }
@@ -319,14 +280,8 @@ impl Run {
 
     /// Tells the caller that a step has ended.
     pub(super) fn progressed(&self, at: &str, outcome: &str) {
-        let Some(side) = &self.caller else { return };
-        let mut told = ObjectWriter::with_capacity(96);
         let finished = self.finished.fetch_add(1, Ordering::Relaxed) + 1;
-        // Whoever tells the caller knows the token.
-        told.raw("progressToken", "0").raw("progress", &finished.to_string());
-        told.string("message", &format!("{at}: {outcome}"));
-        let told = RawValue::from_string(told.finish_string()).ok();
-        side.try_tell("notifications/progress", told.as_deref());
+        self.runner.progress(finished, &format!("{at}: {outcome}"));
     }
 }
 

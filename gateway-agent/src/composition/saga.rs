@@ -16,8 +16,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Cause, Failure,
-    failure::Beside,
+    Cause, Effects, Failure,
     run::{Run, under},
     sagas::{Began, Begun, End, Ended, Event, History, Log, Status},
 };
@@ -46,9 +45,9 @@ impl Run {
             tool: self.key.clone(),
             pointer: saga.pointer.clone(),
             instance: self.instance(saga, at, input)?,
-            parent: self.within.saga.as_deref().map(Into::into),
-            claim: self.claim.clone(),
-            principal: self.principal.as_deref().map(Into::into),
+            parent: self.scope.saga.as_deref().map(Into::into),
+            claim: self.owner.claim.clone(),
+            principal: self.owner.principal.as_deref().map(Into::into),
             input: input.clone(),
         };
         // Whoever began it and goes away cancels it; who only waits for it does not.
@@ -172,7 +171,7 @@ impl Course {
             let at = under(&self.at, &step.id);
             let stop = |failure: Failure| {
                 // A step of several parts may have done some of them.
-                let is_unknown = failure.what_else() > Beside::Nothing;
+                let is_unknown = failure.effects() > Effects::None;
                 Stopped { step: Some(i), failure, is_unknown }
             };
             let scope = eval::Scope { input: &input, steps: &results, error: None };

@@ -7,8 +7,8 @@
 mod history;
 mod journal;
 mod log;
-pub mod recovery;
-pub mod routes;
+mod recovery;
+mod summary;
 mod table;
 
 use std::{
@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 pub use self::history::{End, Status, StepOutcome};
+pub(crate) use self::recovery::{NotRetried, recover, retry};
 pub(super) use self::{
     history::{Began, Event, History},
     log::Log,

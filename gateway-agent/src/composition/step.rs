@@ -1,22 +1,16 @@
-//! The call of a tool, or of an agent's skill, as a step: through the same pipeline as any other.
-//!
-//! Deliberately absent: what is done with its result, or with its failure.
+//! The call of a tool or agent as a step.
 
 use std::{borrow::Cow, sync::Arc};
 
 use registry_core::spec::{Target, eval::describe_kind};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 
-use super::{Cause, Failure, run::Run};
+use super::{Cause, Failure, Step, StepOutput, run::Run};
 use crate::{
-    audit::CallRecord,
     content,
     jsonrpc::{self, Limits, Object},
-    permit::admit_step,
-    pipeline::{Error, Passage, Passed, input, pass},
     shares::Exhausted,
-    upstream::{Context, RawResult, ResultType, Side},
-    view::Offer,
+    upstream::RawResult,
 };
 
 impl Run {
@@ -42,12 +36,9 @@ impl Run {
         at: &str,
         input: &Value,
     ) -> Result<Value, Failure> {
-        let failed = |error| Failure::new(at, Cause::Call { tool: target.clone(), error });
-        let Some(offer) = self.plan.part(target) else {
-            return Err(failed(crate::permit::Denial::NoSuchTool.into()));
-        };
+        let takes_text = self.plan.part(target).is_some_and(|part| part.takes_text);
         let input = match input {
-            Value::String(text) if offer.takes_text() => Cow::Owned(json!({ "text": text })),
+            Value::String(text) if takes_text => Cow::Owned(json!({ "text": text })),
             Value::Object(_) => Cow::Borrowed(input),
             other => {
                 let found = describe_kind(other);
@@ -56,26 +47,13 @@ impl Run {
         };
         let arguments = serde_json::value::to_raw_value(&input)
             .map_err(|_| Failure::new(at, Cause::Unwritable))?;
-        let span = self.gateway.tracer().begin(&self.context.trace);
-        let mut record = self.lineage.begin(&target.to_string(), arguments.get().len(), span);
-        // The result is read and dropped before the step ends, and so is its reservation.
-        let context = self.context.of_step();
-        let outcome = self.attempt(offer, (&arguments, &context), &mut record).await;
-        let inner = match &outcome {
-            Ok(Passed { result, steps }) => {
-                record.answered(result.result.get().len());
-                steps.as_ref()
-            }
-            Err(error) => {
-                record.failed(error);
-                if let Error::Composition(inner) = error { Some(&inner.steps) } else { None }
-            }
-        };
-        drop(record);
-        if let Some(inner) = inner {
-            self.report.within(at, inner);
+        let step = Step { target, arguments: &arguments, scope: &self.scope };
+        let StepOutput { result, steps } = self.runner.run(step).await;
+        if let Some(steps) = steps {
+            self.report.within(at, &steps);
         }
-        let Passed { result, .. } = outcome.map_err(failed)?;
+        let result = result
+            .map_err(|error| Failure::new(at, Cause::Call { tool: target.clone(), error }))?;
         self.take_bytes(at, result.result.get().len())?;
         let said = value_of(&result, |bytes| self.reserve(bytes));
         if result.is_error {
@@ -94,38 +72,6 @@ impl Run {
             };
             Failure::new(at, cause)
         })
-    }
-
-    /// Goes through the pipeline, again for as long as the tool needs something of the caller.
-    async fn attempt(
-        self: &Arc<Self>,
-        offer: &Arc<Offer>,
-        (arguments, context): (&RawValue, &Context),
-        record: &mut CallRecord,
-    ) -> Result<Passed, Error> {
-        let mut params = Vec::new();
-        let side = self.caller.as_ref().map(Side::for_questions);
-        for rounds in 0.. {
-            let admission = admit_step(&self.gateway.watchman().look(), offer)?;
-            record.admitted(&admission);
-            let passage = Passage {
-                claim: &self.claim,
-                arguments: Some(arguments),
-                params: &params,
-                mirror: None,
-                context,
-                side: side.as_ref(),
-                principal: &self.principal,
-                within: Some(&self.within),
-            };
-            let passed = pass(&self.gateway, admission, &passage, record).await?;
-            if passed.result.result_type != ResultType::InputRequired {
-                return Ok(passed);
-            }
-            let side = side.as_ref().ok_or(Error::NothingWaits)?;
-            input::ask(side, &passed.result, (&mut params, rounds)).await?;
-        }
-        Err(Error::NothingWaits)
     }
 }
 
@@ -167,8 +113,10 @@ fn value_of(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::value::RawValue;
+
     use super::*;
-    use crate::upstream::Era;
+    use crate::upstream::{Era, ResultType};
 
     fn value(result: &str) -> Option<Value> {
         let result = RawValue::from_string(result.to_owned()).unwrap();

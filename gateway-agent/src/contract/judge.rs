@@ -14,10 +14,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::definition::{Fingerprint, Part, digest_of_value};
-use crate::{
-    upstream::{Definitions, Tools},
-    view::offer::schemas_of,
-};
+use crate::upstream::{Definitions, Tools};
 
 /// Longest text of a difference that is kept, in characters.
 const KEPT_CHARS: usize = 300;
@@ -198,7 +195,7 @@ impl<'a> Comparison<'a> {
     }
 
     pub(super) fn basis(&self) -> Basis {
-        let schemas = schemas_of(self.catalog, self.document);
+        let schemas = super::schemas_of(self.catalog, self.document);
         let mut digests = self.document.digest().as_bytes().to_vec();
         digests.extend(schemas.iter().flat_map(|schema| *schema.digest().as_bytes()));
         let live = self.live.map(|live| Digest::of(live.get().as_bytes()));

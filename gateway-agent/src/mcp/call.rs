@@ -35,7 +35,7 @@ pub(super) async fn serve(
     let moment = Moment::now(&endpoint.gateway, &who.claim, who.client.clone());
     check_scopes(endpoint, incoming.parts, (&moment, &*tool))?;
     // Later rounds of input check the scopes again.
-    let parts = endpoint.doorkeeper.asks_for_scopes().then(|| incoming.parts.clone());
+    let parts = endpoint.gateway.doorkeeper().asks_for_scopes().then(|| incoming.parts.clone());
     let context = manner::context(incoming, &who);
     let manner = manner::of(incoming, &who, &context, (Method::CallTool, &tool));
     if let Some(handle) = inputs::handle(incoming) {
@@ -68,11 +68,15 @@ fn check_scopes(
     parts: &Parts,
     (moment, tool): (&Moment, &str),
 ) -> Result<(), Refusal> {
-    if !endpoint.doorkeeper.asks_for_scopes() {
+    if !endpoint.gateway.doorkeeper().asks_for_scopes() {
         return Ok(());
     }
     let tools = moment.tools_of(&endpoint.gateway, tool);
-    endpoint.doorkeeper.check_scopes(parts, (Method::CallTool.as_str(), Some(tool)), &tools)
+    endpoint.gateway.doorkeeper().check_scopes(
+        parts,
+        (Method::CallTool.as_str(), Some(tool)),
+        &tools,
+    )
 }
 
 fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
@@ -117,7 +121,7 @@ async fn run(
         let answer = match &outcome {
             Ok(outcome) => respond::result::tool(id, era, outcome),
             Err(error) => {
-                record.failed(error);
+                error.record_in(&mut record);
                 respond::call_error(id, era, &call.tool, error)
             }
         };

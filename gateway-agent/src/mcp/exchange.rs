@@ -153,12 +153,12 @@ impl Exchange {
 
     fn replay(&self, session: &Session) -> Option<Arc<Replay>> {
         let id = Id::parse(&self.id).ok()?;
-        self.endpoint.replays.begin(session.id(), &self.manner.principal, id).ok()
+        self.endpoint.state.replays.begin(session.id(), &self.manner.principal, id).ok()
     }
 
     /// Runs the request in its own task, and keeps its events until they expire.
     fn run_apart(self, replay: Arc<Replay>, first: Option<Bytes>) {
-        let replays = Arc::clone(&self.endpoint.replays);
+        let replays = Arc::clone(&self.endpoint.state.replays);
         let (tasks, running) = (replays.tasks.clone(), replays.running.token());
         tasks.spawn(async move {
             tokio::select! {
@@ -290,7 +290,7 @@ impl Exchange {
         }
         let endpoint = &self.endpoint;
         let principal = endpoint.gateway.principal(&self.manner.owner.claim);
-        let place = match endpoint.held.place(&principal) {
+        let place = match endpoint.state.held.place(&principal) {
             Ok(place) => place,
             Err(why) => {
                 // The request ends by that.
@@ -305,11 +305,13 @@ impl Exchange {
         let flight = self.flight.take()?;
         let owner = self.manner.owner.clone();
         let id = Id::parse(&self.id).ok()?;
-        Some(Step::Answer(match self.endpoint.held.hold(Waiting { flight, owner, asked, place }) {
-            Ok(result) => respond::result::raw(id, &result),
-            // The upstream is told by the end of its request.
-            Err(NoRandomness) => super::refuse(Some(id), &Rejection::NoRandomness),
-        }))
+        Some(Step::Answer(
+            match self.endpoint.state.held.hold(Waiting { flight, owner, asked, place }) {
+                Ok(result) => respond::result::raw(id, &result),
+                // The upstream is told by the end of its request.
+                Err(NoRandomness) => super::refuse(Some(id), &Rejection::NoRandomness),
+            },
+        ))
     }
 
     /// Without room for the question it is dropped, which tells the upstream so.

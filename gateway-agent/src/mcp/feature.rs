@@ -205,7 +205,7 @@ async fn subscribed(
             respond::result::raw(incoming.id, "{}")
         }
         Err(error) => {
-            record.failed(&error);
+            error.record_in(&mut record);
             respond::relay_error(incoming.id, who.era, (Method::Subscribe, &uri), &error)
         }
     };
@@ -335,7 +335,7 @@ async fn run(
         let answer = match &outcome {
             Ok(outcome) => respond::result::relayed(id, era, method, outcome),
             Err(error) => {
-                record.failed(error);
+                error.record_in(&mut record);
                 respond::relay_error(id, era, (method, &subject), error)
             }
         };

@@ -19,7 +19,8 @@ use crate::{
     identity::ClientInfo,
     jsonrpc::{Id, Member, Object, Request},
     pipeline::mirror,
-    upstream::{Era, Param, TraceContext},
+    trace::context::TraceContext,
+    upstream::{Era, Param},
 };
 
 /// The header that repeats the method.

@@ -60,7 +60,7 @@ pub(super) fn resume(
     (manner, handle): (Manner, &str),
 ) -> Exchange {
     let responses = incoming.param("inputResponses");
-    let flight = match endpoint.held.resume(handle, &manner.owner, responses) {
+    let flight = match endpoint.state.held.resume(handle, &manner.owner, responses) {
         Some(Resumed::Flight(flight)) => flight,
         Some(Resumed::Asked(result)) => {
             flight_of(Box::new(move |id| respond::result::raw(id, &result)))

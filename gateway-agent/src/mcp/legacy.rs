@@ -44,7 +44,7 @@ pub(super) async fn serve(
     }
     let version = era::of_header(incoming.headers())?;
     let claim = claim(incoming.parts);
-    let session = endpoint.sessions.find(incoming.headers(), &claim)?;
+    let session = endpoint.state.sessions.find(incoming.headers(), &claim)?;
     let who = Who {
         era: Era::Legacy,
         claim: session.claim().clone(),
@@ -115,7 +115,7 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
     let client = incoming.param("clientInfo").and_then(ClientInfo::read).map(Arc::new);
     let claim = claim(incoming.parts);
     let passport = Passport::new(claim.clone(), client.clone(), capabilities(incoming)?);
-    let id = endpoint.sessions.open(&passport)?;
+    let id = endpoint.state.sessions.open(&passport)?;
     let version = era::negotiated(&requested);
     let takes_tasks = era::has_tasks(Some(version));
     let who = Who { era: Era::Legacy, claim, client, subject: None, session: None, takes_tasks };
@@ -156,7 +156,7 @@ pub(super) fn answered(
     response: jsonrpc::Response<'_>,
 ) -> Result<Answer, Rejection> {
     let claim = claim(parts);
-    let session = endpoint.sessions.find(&parts.headers, &claim)?;
+    let session = endpoint.state.sessions.find(&parts.headers, &claim)?;
     let answered = match response.outcome {
         jsonrpc::Outcome::Result(raw) => {
             Ok(tasks::with_own_task(endpoint, &claim, raw).unwrap_or_else(|| raw.to_owned()))
@@ -175,7 +175,7 @@ pub(super) fn notified(
     parts: &Parts,
     notification: &Notification<'_>,
 ) -> Result<Answer, Rejection> {
-    let session = endpoint.sessions.find(&parts.headers, &claim(parts))?;
+    let session = endpoint.state.sessions.find(&parts.headers, &claim(parts))?;
     match &*notification.method {
         "notifications/cancelled" => cancel(&session, notification.params),
         // Whoever asked this client for its roots may want to ask again.
@@ -214,10 +214,10 @@ pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response
 /// `DELETE`: the end of a session.
 pub(super) async fn delete(Entered { endpoint, parts, .. }: Entered) -> Response {
     let closed = check(&endpoint, &parts)
-        .and_then(|_| endpoint.sessions.close(&parts.headers, &claim(&parts)));
+        .and_then(|_| endpoint.state.sessions.close(&parts.headers, &claim(&parts)));
     match closed {
         Ok(id) => {
-            endpoint.replays.end_session(&id);
+            endpoint.state.replays.end_session(&id);
             endpoint.gateway.upstreams().end_session(&id);
             respond::http::no_content().into_response()
         }
@@ -228,5 +228,5 @@ pub(super) async fn delete(Entered { endpoint, parts, .. }: Entered) -> Response
 fn check(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> {
     endpoint.gateway.settings().origins.check(parts)?;
     era::of_header(&parts.headers)?;
-    endpoint.sessions.find(&parts.headers, &claim(parts))
+    endpoint.state.sessions.find(&parts.headers, &claim(parts))
 }

@@ -114,7 +114,7 @@ pub enum Rejection {
     #[error(transparent)]
     Cursor(#[from] InvalidCursor),
     /// The gateway knows no tools at all, which is not the same as a list without any.
-    #[error("no catalog yet; the gateway has not got one from its registry, try again later")]
+    #[error("{}", crate::pipeline::message::NO_CATALOG)]
     NoCatalog,
     /// As many event streams as are allowed are open.
     #[error("{limit} event streams are open already, no more are allowed")]

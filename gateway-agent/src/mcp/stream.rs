@@ -84,7 +84,7 @@ pub(super) fn resumed(
     last_event: &HeaderValue,
 ) -> Result<Response, Rejection> {
     let last_event = last_event.to_str().map_err(|_| Rejection::EventUnknown)?;
-    let reader = endpoint.replays.resume(session.id(), last_event)?;
+    let reader = endpoint.state.replays.resume(session.id(), last_event)?;
     Ok(of_reader(reader))
 }
 
@@ -129,7 +129,7 @@ impl SessionStream {
                 // A newer stream took over, or the session has ended.
                 _ = self.turn.changed() => return None,
                 () = endpoint.gateway.closing().cancelled() => self.watcher.move_on()?,
-                () = tokio::time::sleep(TOUCH) => endpoint.sessions.touch(&*self.session.upgrade()?),
+                () = tokio::time::sleep(TOUCH) => endpoint.state.sessions.touch(&*self.session.upgrade()?),
             }
         }
     }
@@ -219,7 +219,7 @@ async fn resources(
         let subscribed = relay::watch(&endpoint.gateway, caller, uri, &mut record).await;
         match &subscribed {
             Ok(_) => record.done(),
-            Err(error) => record.failed(error),
+            Err(error) => error.record_in(&mut record),
         }
         Some((uri.clone(), subscribed.ok()?))
     });

@@ -97,7 +97,7 @@ pub(super) async fn list(
         match pipeline::relay(&endpoint.gateway, &relay, &mut record).await {
             Ok(outcome) => Some(result::task(&outcome)),
             Err(error) => {
-                record.failed(&error);
+                error.record_in(&mut record);
                 if is_gone(&error) {
                     session.begun(|begun| begun.forget(&known));
                 }
@@ -132,7 +132,7 @@ pub(super) async fn settled(
     let get = Relay::task_status(caller, relay.about.clone(), relay.context.clone());
     // Each wait polls the server, as a subscription does.
     let principal = endpoint.gateway.principal(&relay.claim);
-    let _share = endpoint.task_watches.take(&principal).map_err(upstream::Error::from)?;
+    let _share = endpoint.state.task_watches.take(&principal).map_err(upstream::Error::from)?;
     loop {
         let outcome = pipeline::relay(&endpoint.gateway, &get, record).await?;
         let task = &outcome.result.result;

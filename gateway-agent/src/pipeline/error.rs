@@ -1,11 +1,20 @@
-//! Why a call gives no result of the tool's own.
-//!
-//! Deliberately absent: how each is answered; `respond` has the one mapping.
+//! The errors of operations.
+
+use std::time::Duration;
 
 use registry_core::schema_compile::Violation;
 
-use super::{arguments::InvalidArguments, mirror::Mismatch, projection};
-use crate::{composition, permit::Denial, upstream};
+use super::{arguments::InvalidArguments, message, mirror::Mismatch, projection};
+use crate::{
+    audit::CallRecord,
+    composition::{self, Effects, StepError},
+    outcome::Outcome,
+    permit::Denial,
+    upstream,
+};
+
+#[cfg(test)]
+mod tests;
 
 /// Why a call failed in the gateway or beyond it.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +97,100 @@ pub enum Error {
     /// The upstream gave no result.
     #[error(transparent)]
     Upstream(#[from] upstream::Error),
+}
+
+impl Error {
+    /// Records the failure of an operation.
+    pub(crate) fn record_in(&self, record: &mut CallRecord) {
+        let denial = if let Self::Denied(denial) = self { Some(*denial) } else { None };
+        record.failed(self.outcome(), self.to_string(), denial);
+    }
+
+    /// The outcome of an operation that failed with this error.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self {
+            Self::Denied(_) | Self::Upstream(upstream::Error::NoSubject { .. }) => Outcome::Denied,
+            Self::Mirror(_)
+            | Self::Arguments(_)
+            | Self::HiddenField { .. }
+            | Self::Incapable { .. }
+            | Self::NothingWaits
+            | Self::TaskSupport { .. }
+            | Self::InvalidInput { .. } => Outcome::InvalidInput,
+            Self::Composition(failed) => failed.failure.outcome(),
+            Self::NoCatalog
+            | Self::UnusableSchema { .. }
+            | Self::MissingVariable { .. }
+            | Self::Upstream(upstream::Error::NotConfigured { .. }) => Outcome::Misconfigured,
+            Self::InvalidOutput { .. } | Self::Projection(_) | Self::EndlessInput { .. } => {
+                Outcome::InvalidOutput
+            }
+            Self::Upstream(upstream::Error::Timeout { .. }) => Outcome::UpstreamTimeout,
+            Self::Upstream(
+                upstream::Error::Exhausted(_)
+                | upstream::Error::Spared(_)
+                | upstream::Error::Crowded(_)
+                | upstream::Error::NoTurn(_)
+                | upstream::Error::Overloaded(_)
+                | upstream::Error::Stopped { .. },
+            ) => Outcome::UpstreamBusy,
+            Self::Upstream(
+                upstream::Error::Unavailable { .. }
+                | upstream::Error::Ended { .. }
+                | upstream::Error::Refused { .. }
+                | upstream::Error::NoCredentials(_)
+                | upstream::Error::TooLarge { .. }
+                | upstream::Error::Protocol { .. }
+                | upstream::Error::OpenTask { .. }
+                | upstream::Error::Rpc { .. },
+            ) => Outcome::UpstreamFailed,
+        }
+    }
+
+    /// The side effects of a call that failed with this error.
+    pub(crate) fn effects(&self) -> Effects {
+        let is_unknown = match self {
+            Self::Composition(failed) => return failed.failure.effects(),
+            Self::Upstream(error) => error.may_have_run(),
+            Self::InvalidOutput { .. }
+            | Self::Projection(_)
+            // The tool had started when it asked for input.
+            | Self::Incapable { .. }
+            | Self::EndlessInput { .. }
+            | Self::NothingWaits => true,
+            Self::NoCatalog
+            | Self::Denied(_)
+            | Self::Mirror(_)
+            | Self::Arguments(_)
+            | Self::HiddenField { .. }
+            | Self::InvalidInput { .. }
+            | Self::TaskSupport { .. }
+            | Self::UnusableSchema { .. }
+            | Self::MissingVariable { .. } => false,
+        };
+        if is_unknown { Effects::Unknown } else { Effects::None }
+    }
+
+    /// The time after which a retry can succeed, if the call had no effects.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Upstream(upstream::Error::Spared(open)) => Some(open.retry_after),
+            Self::Composition(failed) => failed.failure.retry_after(),
+            _ => None,
+        }
+    }
+
+    /// The same error for the step of a composition that called `tool`.
+    pub(crate) fn to_step(&self, tool: &str) -> StepError {
+        StepError {
+            outcome: self.outcome(),
+            message: message::of(tool, self).into_owned(),
+            detail: self.to_string(),
+            effects: self.effects(),
+            retry_after: self.retry_after(),
+            rejects_result: matches!(self, Self::InvalidOutput { .. } | Self::Projection(_)),
+        }
+    }
 }
 
 /// Where it is wrong, without the values.

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: sessions and streams, which belong to a protocol.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::watch;
@@ -15,7 +15,7 @@ use crate::{
     composition::Memory,
     contract::Contracts,
     freshness::Watchman,
-    identity::{Caller, ClientInfo, HeaderClaim, identify},
+    identity::{Caller, ClientInfo, HeaderClaim, doorkeeper::Doorkeeper, identify},
     permit,
     policy::RuntimeValidation,
     seal::Sealer,
@@ -34,10 +34,13 @@ use crate::{
 #[derive(Debug)]
 pub struct Gateway {
     settings: Settings,
+    doorkeeper: Doorkeeper,
     parts: Parts,
     views: Views,
     kept: Kept,
     closing: CancellationToken,
+    /// The gateway with which event streams continue after a reload.
+    successor: OnceLock<Arc<Gateway>>,
 }
 
 /// State that a change of the configuration keeps.
@@ -69,20 +72,36 @@ pub struct Parts {
 
 impl Gateway {
     /// Creates a gateway. Until a catalog is loaded, it has an empty one.
-    pub fn new(settings: Settings, parts: Parts) -> Self {
+    pub fn new(settings: Settings, doorkeeper: Doorkeeper, parts: Parts) -> Self {
         audit::describe_metrics();
-        Self::assemble(settings, parts, Kept::default())
+        Self::assemble(settings, doorkeeper, parts, Kept::default())
     }
 
-    /// Creates the same gateway with other settings. Running operations continue with this one.
-    pub fn reconfigured(&self, settings: Settings) -> Self {
-        Self::assemble(settings, self.parts.clone(), self.kept.clone())
+    /// Creates the same gateway with other settings.
+    pub(super) fn reconfigured(&self, settings: Settings, doorkeeper: Doorkeeper) -> Self {
+        Self::assemble(settings, doorkeeper, self.parts.clone(), self.kept.clone())
     }
 
-    fn assemble(settings: Settings, parts: Parts, kept: Kept) -> Self {
+    fn assemble(settings: Settings, doorkeeper: Doorkeeper, parts: Parts, kept: Kept) -> Self {
         let Parts { catalog, contracts, .. } = &parts;
         let views = Views::new(catalog.clone(), contracts.definitions(), Arc::clone(contracts));
-        Self { settings, parts, views, kept, closing: CancellationToken::new() }
+        let (closing, successor) = (CancellationToken::new(), OnceLock::new());
+        Self { settings, doorkeeper, parts, views, kept, closing, successor }
+    }
+
+    /// Authenticates callers.
+    pub(crate) fn doorkeeper(&self) -> &Doorkeeper {
+        &self.doorkeeper
+    }
+
+    /// The gateway that replaced this one, if it authenticates callers by the same rules.
+    pub(crate) fn successor(&self) -> Option<&Arc<Self>> {
+        self.successor.get()
+    }
+
+    pub(super) fn set_successor(&self, successor: &Arc<Self>) {
+        // Reloads do not overlap, so there is none yet.
+        let _ = self.successor.set(Arc::clone(successor));
     }
 
     /// Ends the open event streams, so that a graceful shutdown can come to an end. Calls go on.

@@ -16,14 +16,13 @@ use serde_json::value::RawValue;
 use super::{
     http::{Answer, json, json_parts},
     names::{self, Names},
-    words,
 };
 use crate::{
     composition::Failed,
     content,
     jsonrpc::{self, Id, Object, ObjectWriter},
     permit::{Stale, told},
-    pipeline::{Outcome, TaskNames},
+    pipeline::{Outcome, TaskNames, message},
     upstream::{Era, Method, RELATED_TASK, RawResult, ResultType},
     view::Listing,
 };
@@ -224,7 +223,7 @@ pub fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
 /// `structuredContent` must match the tool's `outputSchema` even beside `isError`: the TypeScript SDK
 /// validates both and throws.
 pub fn unfinished(id: Id<'_>, era: Era, tool: &str, failed: &Failed) -> Answer {
-    let text = words::unfinished(tool, &failed.failure);
+    let text = message::unfinished(tool, &failed.failure);
     let steps = serde_json::to_string(&failed.steps).unwrap_or_default();
     let failure = failed.failure.to_value().to_string();
     let mut result = ObjectWriter::with_capacity(text.len() + failure.len() + steps.len() + 512);

@@ -32,8 +32,11 @@ fn upstream_trouble_is_a_result_that_says_whether_anything_was_done() {
     let source = "connection refused by 10.1.2.3".into();
     let rows = [
         (upstream::Error::Unavailable { target, source }, "nothing was done"),
-        (upstream::Error::Timeout { phase: Phase::Connect, after_ms: 5 }, "nothing was done"),
-        (upstream::Error::Timeout { phase: Phase::Call, after_ms: 5 }, "not known"),
+        (
+            upstream::Error::Timeout { phase: upstream::Phase::Connect, after_ms: 5 },
+            "nothing was done",
+        ),
+        (upstream::Error::Timeout { phase: upstream::Phase::Call, after_ms: 5 }, "not known"),
         (upstream::Error::TooLarge { limit_bytes: 9 }, "longer than 9 bytes"),
         (upstream::Error::from(Breach::Closed), "not known"),
     ];

@@ -1,9 +1,6 @@
-//! Taking over a changed configuration while serving: when its file changes, and when an operator
-//! asks (`POST /admin/reload`).
+//! Reloads the configuration when its file changes, and for `POST /admin/reload`.
 //!
-//! A file that is not good changes nothing. What only a restart takes over is named, and stays as
-//! it is. Deliberately absent: files that the configuration names; those that may change (keys,
-//! certificates, tokens) are followed where they are used.
+//! An invalid file changes nothing. Settings that need a restart keep their value and are reported.
 
 use std::{
     os::unix::fs::MetadataExt as _,
@@ -27,7 +24,7 @@ use tokio::{sync::Mutex, time::sleep};
 use crate::{
     config::{Config, InvalidConfig, Problem},
     contract::Contracts,
-    mcp::Mcp,
+    pipeline::GatewayHandle,
 };
 
 /// How often the file is looked at.
@@ -40,7 +37,7 @@ pub(super) struct Reloader {
     started: Config,
     /// The current configuration.
     current: ArcSwap<Config>,
-    mcp: Mcp,
+    gateway: GatewayHandle,
     contracts: Arc<Contracts>,
     /// The file that is served by.
     known: Mutex<Option<Stamp>>,
@@ -60,7 +57,7 @@ impl Reloader {
     /// For a gateway that was started by this configuration.
     pub(super) fn new(
         (started, known): (Config, Option<Stamp>),
-        mcp: Mcp,
+        gateway: GatewayHandle,
         contracts: Arc<Contracts>,
     ) -> Self {
         metrics::describe_counter!(
@@ -69,7 +66,7 @@ impl Reloader {
         );
         let current = ArcSwap::from_pointee(started.clone());
         let (known, one_at_a_time) = (Mutex::new(known), Mutex::default());
-        Self { started, current, mcp, contracts, known, one_at_a_time }
+        Self { started, current, gateway, contracts, known, one_at_a_time }
     }
 
     /// The current configuration.
@@ -112,11 +109,11 @@ impl Reloader {
         let config = config.as_served(&self.started);
         // What is made of the new endpoint must not be made by the old rules.
         self.contracts.configure(config.contracts());
-        if let Err(e) = self.mcp.reconfigure(config.pipeline(), config.authenticator()).await {
+        if let Err(e) = self.gateway.reconfigure(config.pipeline(), config.authenticator()).await {
             self.contracts.configure(self.config().contracts());
             return Err(e.into());
         }
-        self.mcp.gateway().upstreams().configure(&config.targets, config.limits);
+        self.gateway.current().upstreams().configure(&config.targets, config.limits);
         self.current.store(Arc::new(config));
         Ok(waiting)
     }

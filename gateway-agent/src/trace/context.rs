@@ -15,8 +15,6 @@ use std::{
 use http::{HeaderName, HeaderValue};
 use serde::{Serialize, Serializer};
 
-use crate::upstream::TraceContext;
-
 /// The names, in headers and in `_meta` alike.
 const NAMES: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 /// Length of a `traceparent` of version 00.
@@ -27,6 +25,17 @@ const STATE: (usize, usize) = (32, 512);
 const BAGGAGE: (usize, usize) = (64, 8192);
 const SAMPLED: u8 = 1;
 const RANDOM: u8 = 2;
+
+/// The W3C trace context of the caller, which the gateway passes on.
+#[derive(Debug, Clone, Default)]
+pub struct TraceContext {
+    /// `traceparent`.
+    pub parent: Option<Box<str>>,
+    /// `tracestate`.
+    pub state: Option<Box<str>>,
+    /// `baggage`.
+    pub baggage: Option<Box<str>>,
+}
 
 /// The id of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -32,11 +32,11 @@ struct Kept {
 
 /// What is known of one trace.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Trace {
+pub(crate) struct Trace {
     /// In the order in which they ended.
-    pub(super) spans: Vec<Arc<Record>>,
+    pub(crate) spans: Vec<Arc<Record>>,
     /// How many more there were.
-    pub(super) dropped: u64,
+    pub(crate) dropped: u64,
     bytes: usize,
 }
 

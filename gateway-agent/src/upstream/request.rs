@@ -11,6 +11,7 @@ use crate::{
     buffers::Buffered,
     identity::SubjectToken,
     shares::{Exhausted, Principal},
+    trace::context::TraceContext,
 };
 
 /// What callers may ask of an upstream.
@@ -208,14 +209,3 @@ pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// The extension of long-running calls.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
-
-/// The W3C trace context of the caller, passed on in `_meta`.
-#[derive(Debug, Clone, Default)]
-pub struct TraceContext {
-    /// `traceparent`.
-    pub parent: Option<Box<str>>,
-    /// `tracestate`.
-    pub state: Option<Box<str>>,
-    /// `baggage`.
-    pub baggage: Option<Box<str>>,
-}

@@ -81,8 +81,8 @@ impl<'a> Members<'a> {
         name: &'static str,
         registered: impl Fn(&registry_core::entity::Tool) -> Option<&Map<String, Value>>,
     ) {
-        let derived = match (name, self.offer.plan()) {
-            ("annotations", Some(plan)) => Some(plan.hints().to_annotations()),
+        let derived = match (name, self.offer.composed()) {
+            ("annotations", Some(composed)) => Some(composed.hints().to_annotations()),
             _ => None,
         };
         let own = registered(self.offer.tool()).cloned().or(derived).map(Value::Object);

@@ -64,9 +64,9 @@ fn input_text(offer: &Offer) -> Result<(String, Vec<ParamHeader>), Unresolved> {
     let registered = tool_schema::input(offer.tool(), &|key: &Key| offer.schema(key));
     let mut schema = match registered {
         Some(schema) => schema?,
-        None if let Some(plan) = offer.plan() => {
+        None if let Some(composed) = offer.composed() => {
             // What the first tool demands that gets the arguments as they are.
-            let text = plan.entry().map_or(ANY_OBJECT, |entry| &entry.input().schema.text);
+            let text = composed.entry().map_or(ANY_OBJECT, |entry| &entry.input().schema.text);
             return Ok((text.to_owned(), Vec::new()));
         }
         None => match inherited(offer, "inputSchema") {

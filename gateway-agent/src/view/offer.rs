@@ -14,23 +14,21 @@ use std::{
 };
 
 use registry_core::{
-    Catalog, Document, Entity, Key, Kind, Name, Record,
+    Document, Entity, Key, Name, Record,
     entity::{Dependency, Tool},
-    rules,
     spec::Mappings,
     tool_schema::{self, hide::HiddenField},
 };
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    Input, Snapshot, TaskSupport,
+    Composed, Input, Snapshot, TaskSupport,
     input::{self, Schema},
     pages::Place,
     way::{Backing, Way},
 };
 use crate::{
-    composition::Plan,
-    contract::{Contracts, Observed},
+    contract::{Contracts, Observed, schemas_of},
     policy::{Checks, Mode},
     upstream::{Method, Route},
 };
@@ -206,10 +204,10 @@ impl Offer {
     }
 
     /// How it is composed, if it is.
-    pub fn plan(&self) -> Option<&Arc<Plan>> {
+    pub fn composed(&self) -> Option<&Arc<Composed>> {
         match &self.way {
             Way::Upstream(_) => None,
-            Way::Composed(plan) => Some(plan),
+            Way::Composed(composed) => Some(composed),
         }
     }
 
@@ -240,8 +238,8 @@ impl Offer {
     /// Whether it is registered as changing nothing. What the upstream says of itself does not count,
     /// nor what a composition says: only what its parts do.
     pub fn is_read_only(&self) -> bool {
-        match self.plan() {
-            Some(plan) => plan.is_read_only(),
+        match self.composed() {
+            Some(composed) => composed.is_read_only(),
             None => self.says("readOnlyHint"),
         }
     }
@@ -275,8 +273,8 @@ impl Offer {
 
     /// Whether it is registered as a tool that may be called twice without harm.
     pub fn is_repeatable(&self) -> bool {
-        match self.plan() {
-            Some(plan) => plan.is_repeatable(),
+        match self.composed() {
+            Some(composed) => composed.is_repeatable(),
             None => self.says("readOnlyHint") || self.says("idempotentHint"),
         }
     }
@@ -350,17 +348,4 @@ impl Offer {
             Entity::Server(_) | Entity::Tool(_) | Entity::Agent(_) => None,
         }
     }
-}
-
-/// Every registered schema behind a document, each once, in the order in which they are met.
-pub(crate) fn schemas_of(catalog: &Catalog, document: &Document) -> Vec<Arc<Document>> {
-    let mut found: Vec<Arc<Document>> = Vec::new();
-    let mut waiting = rules::edges(document.entity());
-    while let Some(key) = waiting.pop() {
-        let is_new = key.kind == Kind::Schema && found.iter().all(|known| *known.key() != key);
-        let Some(record) = catalog.find(&key).filter(|_| is_new) else { continue };
-        waiting.extend(rules::edges(record.document.entity()));
-        found.push(record.document.clone());
-    }
-    found
 }

@@ -14,9 +14,8 @@ use registry_core::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{Offer, Snapshot, TaskSupport};
+use super::{Composed, Offer, Snapshot, TaskSupport};
 use crate::{
-    composition::Plan,
     contract::{Contracts, Live},
     fast_map::FastMap,
     jsonrpc::Object,
@@ -27,7 +26,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) enum Way {
     Upstream(Backing),
-    Composed(Arc<Plan>),
+    Composed(Arc<Composed>),
 }
 
 /// The tool of a server, or the skill of an agent, that is behind an offer.
@@ -65,7 +64,8 @@ impl Way {
             let callable = |declared: &Dependency| {
                 part(declared).filter(|offer| offer.task_support() != TaskSupport::Required)
             };
-            return Plan::new(tool, callable).map(|plan| Self::Composed(Arc::new(plan)));
+            return Composed::new(tool, callable)
+                .map(|composed| Self::Composed(Arc::new(composed)));
         };
         let server = source.server_key();
         let live = snapshot.definitions.find(&server).cloned();
@@ -119,8 +119,8 @@ impl Way {
                 interfaces.hash(hasher);
                 text_in(live.as_ref(), tool).hash(hasher);
             }
-            Self::Composed(plan) => {
-                plan.parts().for_each(|(_, part)| part.fingerprint().hash(hasher));
+            Self::Composed(composed) => {
+                composed.parts().for_each(|(_, part)| part.fingerprint().hash(hasher));
             }
         }
     }
@@ -129,7 +129,7 @@ impl Way {
     pub(super) fn missing_target(&self) -> Option<&Key> {
         match self {
             Self::Upstream(Backing { server, route, .. }) => route.is_none().then_some(server),
-            Self::Composed(plan) => plan.missing_target(),
+            Self::Composed(composed) => composed.missing_target(),
         }
     }
 
@@ -159,7 +159,7 @@ impl Way {
     fn holds(&self, own: impl Fn(Live<'_>) -> bool, part: impl Fn(&Offer) -> bool) -> bool {
         match self {
             Self::Upstream(backing) => own(backing.live()),
-            Self::Composed(plan) => plan.parts().any(|(_, offer)| part(offer)),
+            Self::Composed(composed) => composed.parts().any(|(_, offer)| part(offer)),
         }
     }
 
@@ -186,7 +186,7 @@ impl Way {
                         || TaskSupport::of(features, definition) == *tasks)
                     && interfaces.iter().all(|(own, known)| is_known(own, known))
             }
-            Self::Composed(plan) => plan
+            Self::Composed(composed) => composed
                 .parts()
                 .all(|(declared, old)| part(declared).is_some_and(|new| Arc::ptr_eq(&new, old))),
         }

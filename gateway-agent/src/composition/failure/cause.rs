@@ -9,8 +9,10 @@ use serde_json::Value;
 
 use super::Failure;
 use crate::{
-    composition::sagas::{End, Status},
-    pipeline::Error,
+    composition::{
+        StepError,
+        sagas::{End, Status},
+    },
     shares::Exhausted,
 };
 
@@ -23,7 +25,7 @@ pub enum Cause {
         /// The tool.
         tool: Target,
         /// Why.
-        error: Error,
+        error: StepError,
     },
     /// The tool says that it failed.
     #[error("{tool} says that it failed")]

@@ -3,61 +3,20 @@
 use registry_core::{Kind, Name, spec::Target};
 
 use super::*;
-use crate::{
-    composition::{Failed, Steps, sagas::End},
-    permit::Denial,
-    upstream,
-};
+use crate::composition::sagas::End;
 
 fn target() -> Target {
     Target::Tool(Name::parse(Kind::Tool, "t").unwrap())
 }
 
 #[test]
-fn a_tool_that_may_have_run_without_saying_how_it_went_is_unknown() {
-    let is_unknown =
-        |error: Error| Failure::new("s", Cause::Call { tool: target(), error }).is_unknown();
-    let timeout = |phase| Error::from(upstream::Error::Timeout { phase, after_ms: 1 });
-    let open = upstream::Error::OpenTask { why: "?".to_owned(), said: None };
-    let garbage = upstream::Error::Protocol { what: upstream::Breach::ContentType };
-    for error in [
-        Error::InvalidOutput { violations: Vec::new() },
-        Error::Incapable { capability: "sampling" },
-        Error::EndlessInput { rounds: 1 },
-        Error::NothingWaits,
-        timeout(upstream::Phase::Call),
-        upstream::Error::TooLarge { limit_bytes: 1 }.into(),
-        open.into(),
-        garbage.into(),
-    ] {
-        let told = error.to_string();
-        assert!(is_unknown(error), "{told}");
-    }
-    let refused = upstream::Error::Rpc { code: -32_000, message: String::new(), data: None };
-    let old = upstream::Error::Protocol { what: upstream::Breach::NoCommonVersion };
-    for error in [
-        Error::NoCatalog,
-        Denial::NoSuchTool.into(),
-        Error::HiddenField { pointer: "/a".to_owned() },
-        Error::InvalidInput { violations: Vec::new() },
-        timeout(upstream::Phase::Connect),
-        upstream::Error::Refused { status: 403 }.into(),
-        refused.into(),
-        old.into(),
-    ] {
-        let told = error.to_string();
-        assert!(!is_unknown(error), "{told}");
-    }
-}
-
-#[test]
 fn a_dead_letter_that_fails_hides_nothing_of_what_was_done() {
     let certain = || Failure::new("s", Cause::Duplicate);
     let letter = |failure, letter| Failure::new("", Cause::DeadLetter { failure, letter });
-    assert_eq!(letter(certain(), certain()).what_else(), Beside::Nothing);
-    for beside in [Beside::Done, Beside::Unknown] {
-        assert_eq!(letter(certain().beside(beside), certain()).what_else(), beside);
-        assert_eq!(letter(certain(), certain().beside(beside)).what_else(), beside);
+    assert_eq!(letter(certain(), certain()).effects(), Effects::None);
+    for beside in [Effects::Committed, Effects::Unknown] {
+        assert_eq!(letter(certain().beside(beside), certain()).effects(), beside);
+        assert_eq!(letter(certain(), certain().beside(beside)).effects(), beside);
     }
     let lost = || Failure::new("s", Cause::Timeout { after_ms: 1, message: None });
     assert!(letter(lost(), certain()).is_unknown() && letter(certain(), lost()).is_unknown());
@@ -66,19 +25,22 @@ fn a_dead_letter_that_fails_hides_nothing_of_what_was_done() {
 #[test]
 fn what_was_not_even_asked_may_go_better_later() {
     let second = Duration::from_secs(1);
-    let spared = || Error::from(upstream::Error::from(upstream::Open { retry_after: second }));
+    let error = |effects, retry_after| StepError {
+        outcome: Outcome::UpstreamBusy,
+        message: String::new(),
+        detail: String::new(),
+        effects,
+        retry_after,
+        rejects_result: false,
+    };
+    let spared = || error(Effects::None, Some(second));
     let call = |error| Failure::new("s", Cause::Call { tool: target(), error });
     assert_eq!(call(spared()).retry_after(), Some(second));
-    assert_eq!(call(spared()).beside(Beside::Done).retry_after(), None, "a part was done");
+    assert_eq!(call(spared()).beside(Effects::Committed).retry_after(), None, "a part was done");
     let open = || Failure::new("s", Cause::Open { name: "b".into(), retry_after_s: 1 });
     assert_eq!(open().retry_after(), Some(second));
-    let composed = |failure| {
-        let failed = Failed { failure, steps: Steps::default() };
-        call(Error::Composition(Box::new(failed)))
-    };
-    assert_eq!(composed(call(spared())).retry_after(), Some(second));
-    assert_eq!(composed(call(spared()).beside(Beside::Done)).retry_after(), None);
-    assert_eq!(open().beside(Beside::Done).retry_after(), None);
+    assert_eq!(call(error(Effects::Committed, Some(second))).retry_after(), None);
+    assert_eq!(open().beside(Effects::Committed).retry_after(), None);
     assert_eq!(Failure::new("s", Cause::Duplicate).retry_after(), None);
 }
 

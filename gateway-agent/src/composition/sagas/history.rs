@@ -18,28 +18,28 @@ use crate::identity::HeaderClaim;
 
 /// How a saga began.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in crate::composition) struct Began {
+pub(crate) struct Began {
     /// The composition.
-    pub(in crate::composition) tool: Key,
+    pub(crate) tool: Key,
     /// Where in its spec the saga is.
-    pub(in crate::composition) pointer: String,
+    pub(crate) pointer: String,
     /// Its id, as JSON, if its spec gives it one.
-    pub(in crate::composition) instance: Option<String>,
+    pub(crate) instance: Option<String>,
     /// The saga inside of which it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(in crate::composition) parent: Option<Box<str>>,
+    pub(crate) parent: Option<Box<str>>,
     /// On whose behalf.
-    pub(in crate::composition) claim: HeaderClaim,
+    pub(crate) claim: HeaderClaim,
     /// Against whose share it counts; nobody's in particular counts together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(in crate::composition) principal: Option<Box<str>>,
-    pub(in crate::composition) input: Value,
+    pub(crate) principal: Option<Box<str>>,
+    pub(crate) input: Value,
 }
 
 /// What happens to a saga; steps are counted from 0.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::composition) enum Event {
+pub(crate) enum Event {
     /// An action is about to be called.
     Acting { step: usize, input: Value },
     /// It gave a result.
@@ -60,7 +60,7 @@ pub(in crate::composition) enum Event {
 
 /// The history of one saga.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in crate::composition) struct History {
+pub(crate) struct History {
     began: Began,
     steps: Vec<Step>,
     failed: Option<Failed>,
@@ -105,7 +105,7 @@ impl History {
         Self { began, steps: Vec::new(), failed: None, end: None }
     }
 
-    pub(in crate::composition) fn began(&self) -> &Began {
+    pub(crate) fn began(&self) -> &Began {
         &self.began
     }
 
@@ -224,7 +224,7 @@ impl History {
     }
 
     /// The step that was called, and has not answered.
-    pub(in crate::composition) fn acting(&self) -> Option<usize> {
+    pub(crate) fn acting(&self) -> Option<usize> {
         self.steps.iter().position(|step| step.state == State::Unknown)
     }
 
@@ -235,23 +235,23 @@ impl History {
     }
 
     /// What a step was called with.
-    pub(in crate::composition) fn input(&self, step: usize) -> Option<&Value> {
+    pub(crate) fn input(&self, step: usize) -> Option<&Value> {
         self.steps.get(step)?.input.as_ref()
     }
 
     /// Why it does not go on.
-    pub(in crate::composition) fn error(&self) -> Option<&Value> {
+    pub(crate) fn error(&self) -> Option<&Value> {
         self.failed.as_ref().map(|failed| &failed.error)
     }
 
     /// What all steps gave, by their ids.
-    pub(in crate::composition) fn results(&self, saga: &Saga) -> BTreeMap<String, Value> {
+    pub(crate) fn results(&self, saga: &Saga) -> BTreeMap<String, Value> {
         let named = saga.steps.iter().zip(&self.steps);
         named.filter_map(|(step, has)| Some((step.id.clone(), has.result.clone()?))).collect()
     }
 
     /// Whether a step is to be undone: it was done, or nobody knows and it says that this counts.
-    pub(in crate::composition) fn is_to_be_undone(&self, number: usize, step: &SagaStep) -> bool {
+    pub(crate) fn is_to_be_undone(&self, number: usize, step: &SagaStep) -> bool {
         match self.steps.get(number).map_or(State::NotRun, |step| step.state) {
             State::Completed | State::Compensating => true,
             State::Unknown => step.compensate_on_unknown,
@@ -260,7 +260,7 @@ impl History {
     }
 
     /// What a saga comes to that did not complete.
-    pub(in crate::composition) fn end(&self, saga: &Saga) -> End {
+    pub(crate) fn end(&self, saga: &Saga) -> End {
         let outcome = |(i, step): (usize, &SagaStep)| {
             let has = self.steps.get(i).cloned().unwrap_or_default();
             StepOutcome { id: step.id.clone(), outcome: has.state, error: has.error }

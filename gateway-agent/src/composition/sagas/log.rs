@@ -24,7 +24,7 @@ pub(super) fn describe_metrics() {
 
 /// Where one saga is noted.
 #[derive(Debug)]
-pub(in crate::composition) struct Log {
+pub(crate) struct Log {
     sagas: Arc<Sagas>,
     id: Box<str>,
     /// Lines of what is known, which go to the disk with what comes next.
@@ -38,30 +38,30 @@ impl Log {
     }
 
     /// By what operators know it.
-    pub(in crate::composition) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
     /// What has happened to it.
-    pub(in crate::composition) fn history(&self) -> Arc<History> {
+    pub(crate) fn history(&self) -> Arc<History> {
         let table = self.sagas.lock();
         // It is open, and only what is settled is forgotten.
         Arc::clone(&table.get(&self.id).expect("an open saga is known").history)
     }
 
     /// Tells when it has ended.
-    pub(in crate::composition) fn ended(&self) -> Ended {
+    pub(crate) fn ended(&self) -> Ended {
         self.sagas.lock().get(&self.id).expect("an open saga is known").subscribe()
     }
 
     /// Waits until all sagas that it began itself have ended.
-    pub(in crate::composition) async fn inner_ended(&self) {
+    pub(crate) async fn inner_ended(&self) {
         let inner = self.sagas.lock().inside_of(&self.id);
         all_ended(inner).await;
     }
 
     /// Notes what has happened; it goes to the disk with what is written next.
-    pub(in crate::composition) fn note(&self, event: &Event) -> Written {
+    pub(crate) fn note(&self, event: &Event) -> Written {
         let entry = self.entry(event);
         let bytes = entry.write(&mut self.pending())?;
         self.sagas.lock().apply(&self.id, event, (bytes, entry.at_ms));
@@ -69,7 +69,7 @@ impl Log {
     }
 
     /// Notes what happens next, and waits until the disk has all of it.
-    pub(in crate::composition) async fn write(&self, event: &Event) -> Written {
+    pub(crate) async fn write(&self, event: &Event) -> Written {
         let lines = self.pending().clone();
         let noted = lines.len();
         let (sent, was_sent) = self.send(lines, event)?;
@@ -104,7 +104,7 @@ impl Log {
     }
 
     /// It is over, and whoever waits is told, once the disk knows.
-    pub(in crate::composition) async fn end(&self, end: End) -> Written {
+    pub(crate) async fn end(&self, end: End) -> Written {
         let status = end.status.as_str();
         self.write(&Event::Ended(end)).await?;
         metrics::counter!(ENDED, "status" => status).increment(1);
@@ -114,12 +114,12 @@ impl Log {
     }
 
     /// Whether the disk may have anything of it. Before that nothing is done.
-    pub(in crate::composition) fn is_on_disk(&self) -> bool {
+    pub(crate) fn is_on_disk(&self) -> bool {
         self.sagas.lock().get(&self.id).is_some_and(|known| known.is_sent)
     }
 
     /// It is over, and was nothing.
-    pub(in crate::composition) fn abandon(&self, end: End) {
+    pub(crate) fn abandon(&self, end: End) {
         self.sagas.lock().abandon(&self.id, end);
     }
 
@@ -133,7 +133,7 @@ impl Log {
     }
 
     /// Tells whoever waits how it ended.
-    pub(in crate::composition) fn tell(&self) {
+    pub(crate) fn tell(&self) {
         if let Some(known) = self.sagas.lock().get(&self.id) {
             known.tell();
         }

@@ -108,7 +108,7 @@ impl Watched {
     ) -> Option<Self> {
         let task = Task::open(&endpoint.gateway, &who.claim, &known)?;
         let principal = endpoint.gateway.principal(&who.claim);
-        let share = endpoint.task_watches.take(&principal).ok()?;
+        let share = endpoint.state.task_watches.take(&principal).ok()?;
         let about = About::Task(known, Some(task));
         // How it stands is told first: it may have ended before this began.
         let wait = Some(Duration::ZERO);
@@ -121,7 +121,7 @@ impl Watched {
     async fn next(&mut self) -> Option<String> {
         loop {
             tokio::time::sleep(self.wait?).await;
-            while let Some(successor) = self.endpoint.successor.get().cloned() {
+            while let Some(successor) = self.endpoint.successor() {
                 self.endpoint = successor;
             }
             match self.ask().await {
@@ -146,7 +146,7 @@ impl Watched {
         let mut record = CallRecord::begin(method, self.who.era, &audited, 0, span);
         let outcome = pipeline::relay(gateway, &relay, &mut record).await;
         if let Err(error) = &outcome {
-            record.failed(error);
+            error.record_in(&mut record);
         }
         outcome
     }

@@ -80,8 +80,8 @@ struct Sight {
 impl Watcher {
     /// Begins to watch; the number of watchers is bounded.
     pub(super) fn new(endpoint: &Arc<Endpoint>, who: &Who) -> Result<Self, Rejection> {
-        let limit = endpoint.most_streams;
-        let permit = endpoint.streams.clone().try_acquire_owned();
+        let limit = endpoint.state.most_streams;
+        let permit = endpoint.state.streams.clone().try_acquire_owned();
         let permit = permit.map_err(|_| Rejection::TooManyStreams { limit })?;
         let (catalog, definitions) = endpoint.gateway.views().subscribe();
         let mut watcher = Self {
@@ -108,7 +108,7 @@ impl Watcher {
 
     /// Goes on by the next configuration, if its endpoint has one for it.
     pub(super) fn move_on(&mut self) -> Option<()> {
-        self.endpoint = self.endpoint.successor.get().cloned()?;
+        self.endpoint = self.endpoint.successor()?;
         (self.catalog, self.definitions) = self.endpoint.gateway.views().subscribe();
         Some(())
     }

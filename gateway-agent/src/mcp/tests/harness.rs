@@ -25,7 +25,7 @@ use crate::{
     },
     mcp::Mcp,
     origin::OriginPolicy,
-    pipeline::{Gateway, Parts, Settings},
+    pipeline::{Gateway, GatewayHandle, Parts, Settings},
     policy::{Access, CheckRules, Mode, RuntimeValidation, ToolValidation},
     seal::KeyFile,
     trace::{Tracer, settings::TracingConfig},
@@ -90,8 +90,8 @@ pub(super) struct Seen {
 
 /// A gateway under test.
 pub(super) struct Bench {
-    pub(super) mcp: Mcp,
     pub(super) router: Router,
+    pub(super) handle: GatewayHandle,
     pub(super) gateway: Arc<Gateway>,
     /// What tells the catalog's age.
     pub(super) cache: Cache,
@@ -183,13 +183,13 @@ impl Bench {
             sealer: Arc::new(KeyFile::new(None, &cache_file).open()),
             tracer: Tracer::start(&TracingConfig::default(), "under-test"),
         };
-        let gateway = Arc::new(Gateway::new(settings, parts));
         let authenticator =
             AuthenticatorConfig { identity: setup.identity, proofs: setup.proofs, scheme: "http" };
         let doorkeeper = Doorkeeper::open(authenticator).await.unwrap();
-        let mcp = Mcp::new(gateway.clone(), doorkeeper);
-        let router = mcp.router();
-        Self { mcp, router, gateway, cache, publish, contracts, _dir: dir, seen, finished }
+        let handle = GatewayHandle::new(Gateway::new(settings, doorkeeper, parts));
+        let gateway = handle.current();
+        let router = Mcp::new(handle.clone()).router();
+        Self { router, handle, gateway, cache, publish, contracts, _dir: dir, seen, finished }
     }
 
     pub(super) async fn strict(entities: Vec<Registered>) -> Self {

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::upstream::request::{Context, Param, TraceContext};
+use crate::{
+    trace::context::TraceContext,
+    upstream::request::{Context, Param},
+};
 
 fn written(outgoing: &Outgoing<'_>, era: Era) -> Value {
     serde_json::from_slice(&outgoing.write(7, era)).unwrap()

@@ -14,7 +14,8 @@ use super::{
     *,
 };
 use crate::{
-    composition::sagas::{recovery, routes},
+    admin::sagas,
+    pipeline::recover_sagas,
     upstream::{ChildLimits, TransportConfig},
     view::testing::agent,
 };
@@ -24,7 +25,7 @@ impl Composed {
     async fn admin(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let request = Request::builder().method(method).uri(format!("/admin/sagas{path}"));
         let request = request.body(Body::from(body.to_owned())).unwrap();
-        let answer = routes::router(self.bench.mcp.clone()).oneshot(request).await.unwrap();
+        let answer = sagas::router(self.bench.handle.clone()).oneshot(request).await.unwrap();
         let status = answer.status().as_u16();
         let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
         (status, serde_json::from_slice(&body).unwrap_or_default())
@@ -77,7 +78,7 @@ async fn what_was_interrupted_is_undone_once_its_servers_are_there() {
         assert_eq!(before["status"], "running");
         assert!(composed.retried(&before["id"]).await.1.to_string().contains("is under way"));
         assert!(gateway.upstreams().stop(&server));
-        recovery::recover(gateway);
+        recover_sagas(gateway);
         tokio::time::sleep(Duration::from_millis(300)).await;
         let waits = composed.only().await;
         assert_eq!(waits["saga"]["status"], "compensating");
@@ -92,7 +93,7 @@ async fn what_was_interrupted_is_undone_once_its_servers_are_there() {
     assert!(message.contains("the gateway was stopped in the middle"), "{message}");
     assert_eq!(undone(&composed), [json!({ "ms": 4_000 }), json!({ "x": 1 })]);
     // What has ended is left alone.
-    recovery::recover(gateway);
+    recover_sagas(gateway);
     assert_eq!(composed.only().await["saga"]["status"], "compensated");
 }
 
@@ -176,7 +177,7 @@ async fn what_was_interrupted_inside_of_another_saga_is_undone_first() {
     let interrupted = async {
         let waits = json!({ "ms": 4_000 });
         composed.upstream.until(|seen| seen.calls.iter().any(|(_, given)| *given == waits)).await;
-        recovery::recover(&composed.bench.gateway);
+        recover_sagas(&composed.bench.gateway);
         let is_undone = |(tool, _): &&(String, Value)| tool == "keep";
         composed.upstream.until(|seen| seen.calls.iter().filter(is_undone).count() >= 2).await;
     };
@@ -197,7 +198,7 @@ async fn sagas_that_undo_what_was_interrupted_are_inside_of_it() {
     let composed = Composed::start(vec![composition("outer", saga(&steps, json!({})))]).await;
     let recovered = async {
         composed.upstream.until(|seen| seen.calls.iter().any(|(tool, _)| tool == "wait")).await;
-        recovery::recover(&composed.bench.gateway);
+        recover_sagas(&composed.bench.gateway);
     };
     tokio::join!(composed.got("outer", json!({})), recovered);
     let (_, listed) = composed.admin("GET", "", "").await;

@@ -1,7 +1,5 @@
-//! `GET /admin/contracts`, and `POST /admin/contracts/accept`: a person's word that a definition is
-//! as it should be.
-//!
-//! Deliberately absent: who may say so; the admin address asks for its token.
+//! `GET /admin/contracts` and `POST /admin/contracts/accept`: the definitions of tools, and their
+//! acceptance by an operator.
 
 use std::sync::Arc;
 
@@ -16,11 +14,10 @@ use axum::{
 use registry_core::{Digest, Key};
 use serde::Deserialize;
 
-use super::{Contracts, NotAccepted};
-use crate::admin::refused;
+use super::refused;
+use crate::contract::{Contracts, NotAccepted};
 
-/// The routes.
-pub fn router(contracts: Arc<Contracts>) -> Router {
+pub(crate) fn router(contracts: Arc<Contracts>) -> Router {
     Router::new()
         .route("/admin/contracts", get(report))
         .route("/admin/contracts/accept", post(accept))
@@ -31,7 +28,7 @@ async fn report(State(contracts): State<Arc<Contracts>>) -> Response {
     Json(contracts.report()).into_response()
 }
 
-/// What is accepted: a tool, and its definition by the digest in the report.
+/// A tool and the digest of the accepted definition.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Accepted {

@@ -1,7 +1,4 @@
-//! `GET /admin/targets`, and `POST /admin/targets/check`, `…/stop` and `…/start`: how the targets
-//! are, and what an operator does with one of them.
-//!
-//! Deliberately absent: who may ask; the admin address asks for its token.
+//! `GET /admin/targets`, and `POST /admin/targets/check`, `…/stop` and `…/start`.
 
 use std::sync::Arc;
 
@@ -16,11 +13,10 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{TargetHealth, TargetId, TargetState, Upstreams};
-use crate::admin::refused;
+use super::refused;
+use crate::upstream::{TargetHealth, TargetId, TargetState, Upstreams};
 
-/// The routes.
-pub fn router(upstreams: Arc<Upstreams>) -> Router {
+pub(crate) fn router(upstreams: Arc<Upstreams>) -> Router {
     Router::new()
         .route("/admin/targets", get(list))
         .route("/admin/targets/check", post(check))
@@ -42,11 +38,11 @@ struct Shown {
     down_seconds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// Whether calls are refused for a while, because so many have failed.
+    /// Whether the circuit breaker is open.
     spared: bool,
-    /// Requests that it works on.
+    /// Requests in progress.
     running: usize,
-    /// Requests that wait for their turn.
+    /// Queued requests.
     waiting: usize,
 }
 
@@ -85,7 +81,7 @@ struct Wanted {
     server: TargetId,
 }
 
-/// Asks for a fresh look, and does not wait for it: the list tells what came of it.
+/// Starts a check and does not wait for it. The list shows its outcome.
 async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
     act(&body, |server| match upstreams.check(server) {
         Some(true) => StatusCode::ACCEPTED.into_response(),
@@ -96,7 +92,7 @@ async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response
     })
 }
 
-/// Gives a target no more calls; those that it has are finished.
+/// Sends no more calls to a target. Running calls finish.
 async fn stop(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
     act(&body, |server| done(server, "stopped", upstreams.stop(server)))
 }

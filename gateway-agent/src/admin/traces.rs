@@ -1,6 +1,4 @@
-//! `GET /admin/traces` and `GET /admin/traces/{trace_id}`: who called whom lately.
-//!
-//! Deliberately absent: spans of other programs; a collector has them all.
+//! `GET /admin/traces` and `GET /admin/traces/{trace_id}`: recent traces.
 
 use std::sync::Arc;
 
@@ -14,18 +12,18 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{
+use super::refused;
+use crate::trace::{
     Record, Side, Tracer,
     context::{SpanId, TraceId},
 };
-use crate::admin::refused;
 
-/// How many traces are listed unless told otherwise, and at most.
+/// The default number of listed traces.
 const LISTED: usize = 100;
+/// Maximum number of listed traces.
 const MOST_LISTED: usize = 1000;
 
-/// The routes.
-pub fn router(tracer: Arc<Tracer>) -> Router {
+pub(crate) fn router(tracer: Arc<Tracer>) -> Router {
     Router::new()
         .route("/admin/traces", get(list))
         .route("/admin/traces/{trace_id}", get(show))
@@ -78,7 +76,7 @@ struct Wanted {
 
 async fn list(State(tracer): State<Arc<Tracer>>, Query(wanted): Query<Wanted>) -> Response {
     let most = wanted.limit.unwrap_or(LISTED).min(MOST_LISTED);
-    let newest = tracer.ring.as_ref().map(|ring| ring.newest(most)).unwrap_or_default();
+    let newest = tracer.newest(most);
     let listed: Vec<_> = newest
         .iter()
         .map(|(id, trace)| {
@@ -95,7 +93,7 @@ async fn show(State(tracer): State<Arc<Tracer>>, Path(id): Path<String>) -> Resp
         Ok(id) => id,
         Err(e) => return refused(StatusCode::BAD_REQUEST, &e.to_string()),
     };
-    let Some(trace) = tracer.ring.as_ref().and_then(|ring| ring.find(id)) else {
+    let Some(trace) = tracer.find(id) else {
         return refused(StatusCode::NOT_FOUND, "no such trace among the recent ones");
     };
     let mut spans: Vec<_> = trace.spans.iter().map(|record| Shown::of(record)).collect();

@@ -1,6 +1,4 @@
-//! What models are told where it takes more than a line.
-//!
-//! Deliberately absent: values of results; what was refused does not get out by way of a message.
+//! The longer messages. They omit the values of rejected results.
 
 use registry_core::schema_compile::Violation;
 
@@ -47,7 +45,7 @@ pub(super) fn unprojected(tool: &str, failure: &projection::Failure) -> String {
 }
 
 /// Which step failed and why.
-pub(super) fn unfinished(tool: &str, failure: &Failure) -> String {
+pub(crate) fn unfinished(tool: &str, failure: &Failure) -> String {
     let message = failure.message();
     if failure.step.is_empty() {
         format!("{tool} failed: {message}")

@@ -1,19 +1,18 @@
-//! What a part of a composition may do, for what the composition says of itself.
-//!
-//! Deliberately absent: deciding anything by it.
+//! The hints of a part of a composition.
 
 use registry_core::entity::Hints;
 use serde_json::value::RawValue;
 
-use crate::{jsonrpc::Object, view::Offer};
+use super::Offer;
+use crate::jsonrpc::Object;
 
-/// By its registration, or else its upstream's own definition.
+/// Returns the registered hints, or else those of the upstream's definition.
 pub(super) fn of_part(part: &Offer) -> Hints {
     if let Some(annotations) = &part.tool().annotations {
         return Hints::of_annotations(annotations);
     }
-    if let Some(plan) = part.plan() {
-        return plan.hints();
+    if let Some(composed) = part.composed() {
+        return composed.hints();
     }
     let live = part.live().and_then(|live| Object::parse(live).ok());
     let own = live.as_ref().and_then(|live| live.find("annotations"));

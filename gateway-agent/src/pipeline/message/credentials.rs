@@ -1,6 +1,4 @@
-//! What callers are told where the gateway has no token for a server.
-//!
-//! Deliberately absent: where tokens come from, which is not the caller's to know.
+//! The messages about missing tokens. They omit where tokens come from.
 
 use crate::upstream::NoToken;
 

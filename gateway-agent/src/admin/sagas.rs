@@ -1,0 +1,64 @@
+//! `GET /admin/sagas`, `GET /admin/sagas/{id}` and `POST /admin/sagas/retry`.
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{Path, State},
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+    routing::{get, post},
+};
+use serde::Deserialize;
+
+use super::refused;
+use crate::{
+    composition::sagas::NotRetried,
+    pipeline::{GatewayHandle, retry_saga},
+};
+
+pub(crate) fn router(handle: GatewayHandle) -> Router {
+    Router::new()
+        .route("/admin/sagas", get(list))
+        .route("/admin/sagas/retry", post(retry))
+        .route("/admin/sagas/{id}", get(show))
+        .with_state(handle)
+}
+
+async fn list(State(handle): State<GatewayHandle>) -> Response {
+    let gateway = handle.current();
+    gateway.compositions().sagas().list(|list| Json(list).into_response())
+}
+
+/// The inputs and results of the steps are included, because an operator needs them to repair.
+async fn show(State(handle): State<GatewayHandle>, Path(id): Path<String>) -> Response {
+    let gateway = handle.current();
+    let shown = gateway.compositions().sagas().show(&id, |saga| Json(saga).into_response());
+    shown.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, &format!("there is no saga {id}")))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    saga: String,
+}
+
+async fn retry(State(handle): State<GatewayHandle>, body: Bytes) -> Response {
+    let wanted: Wanted = match serde_json::from_slice(&body) {
+        Ok(wanted) => wanted,
+        Err(e) => {
+            return refused(StatusCode::BAD_REQUEST, &format!("send {{\"saga\": \"ID\"}}: {e}"));
+        }
+    };
+    let status = match retry_saga(&handle.current(), &wanted.saga).await {
+        Ok(()) => {
+            tracing::info!(target: "audit", event = "saga", saga = wanted.saga, what = "retried");
+            return StatusCode::ACCEPTED.into_response();
+        }
+        Err(error @ NotRetried::Unknown(_)) => (StatusCode::NOT_FOUND, error),
+        Err(error @ (NotRetried::Settled(_) | NotRetried::UnderWay(_))) => {
+            (StatusCode::CONFLICT, error)
+        }
+        Err(error @ NotRetried::Journal(_)) => (StatusCode::SERVICE_UNAVAILABLE, error),
+    };
+    refused(status.0, &status.1.to_string())
+}

@@ -1,0 +1,47 @@
+//! The outcome of an operation, as audit, metrics and spans record it.
+
+/// The outcome of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// A result.
+    Ok,
+    /// A result with `isError`.
+    ToolError,
+    /// Denied by the policy.
+    Denied,
+    /// Invalid input of the caller.
+    InvalidInput,
+    /// Invalid output of the upstream.
+    InvalidOutput,
+    /// A configuration error of the gateway or the registry.
+    Misconfigured,
+    /// An error of the upstream.
+    UpstreamFailed,
+    /// A timeout of the upstream.
+    UpstreamTimeout,
+    /// A full queue, an exhausted quota, an open circuit breaker or a stopped target.
+    UpstreamBusy,
+    /// Cancelled by the caller.
+    Cancelled,
+}
+
+impl Outcome {
+    /// The number of outcomes.
+    pub(crate) const COUNT: usize = Self::Cancelled as usize + 1;
+
+    /// The name in audit, metrics and spans.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::ToolError => "tool-error",
+            Self::Denied => "denied",
+            Self::InvalidInput => "invalid-input",
+            Self::InvalidOutput => "invalid-output",
+            Self::Misconfigured => "misconfigured",
+            Self::UpstreamFailed => "upstream-failed",
+            Self::UpstreamTimeout => "upstream-timeout",
+            Self::UpstreamBusy => "upstream-busy",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Sagas without a caller: recovery after a crash, and retries by an operator.
+
+use std::sync::Arc;
+
+use registry_core::{Catalog, Key};
+use tokio::sync::watch;
+
+use super::{Gateway, steps::Runner};
+use crate::{
+    audit::Lineage,
+    composition::{
+        Owner, Resumed, SagaHost,
+        sagas::{self, NotRetried},
+    },
+    identity::HeaderClaim,
+    upstream::Context,
+};
+
+/// Compensates all sagas that a crash interrupted, in the current Tokio runtime.
+pub(crate) fn recover_sagas(gateway: &Arc<Gateway>) {
+    sagas::recover(gateway.compositions(), &host(gateway));
+}
+
+/// Retries the failed compensations of a saga.
+pub(crate) async fn retry_saga(gateway: &Arc<Gateway>, id: &str) -> Result<(), NotRetried> {
+    sagas::retry(gateway.compositions(), &host(gateway), id).await
+}
+
+fn host(gateway: &Arc<Gateway>) -> Arc<dyn SagaHost> {
+    Arc::new(Host(Arc::clone(gateway)))
+}
+
+#[derive(Debug)]
+struct Host(Arc<Gateway>);
+
+impl SagaHost for Host {
+    fn find(&self, tool: &Key, pointer: &str, claim: &HeaderClaim) -> Option<Resumed> {
+        let Self(gateway) = self;
+        let snapshot = gateway.views().now();
+        let offer = gateway.views().registered(&snapshot, tool)?;
+        let composed = offer.composed()?;
+        let saga = composed.plan().saga(pointer)?;
+        let caller = gateway.identify(&snapshot, claim, None);
+        let principal = caller.principal(claim);
+        let owner = Owner { claim: claim.clone(), principal };
+        let runner = Runner {
+            gateway: Arc::clone(gateway),
+            composed: Arc::clone(composed),
+            owner: owner.clone(),
+            context: Context { caller: claim.apart(), ..Context::default() },
+            client: None,
+            lineage: Lineage::afterwards(tool, caller, snapshot.catalog.revision()),
+        };
+        Some(Resumed {
+            plan: Arc::clone(composed.plan()),
+            saga,
+            runner: Arc::new(runner),
+            owner,
+            servers: composed.servers().iter().cloned().collect(),
+            response_bytes: gateway.settings().upstream.response_bytes,
+        })
+    }
+
+    fn catalog(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.0.views().subscribe().0
+    }
+
+    fn has_catalog(&self) -> bool {
+        self.0.views().now().has_catalog()
+    }
+
+    fn is_reachable(&self, server: &Key) -> bool {
+        self.0.upstreams().is_up(server).unwrap_or(true)
+    }
+}

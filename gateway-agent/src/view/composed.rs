@@ -1,0 +1,172 @@
+//! A composed tool with the routes of everything that it calls.
+//!
+//! It is made at the first request for the tool, and again when a part changes. A call looks nothing
+//! up.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use registry_core::{
+    Key, Name,
+    entity::{Dependency, Hints, Implementation, Tool},
+    limits,
+    spec::{Composition, Operation, Spec, Target},
+};
+
+use super::{Offer, hints};
+use crate::composition::{self, Plan};
+
+/// A composition with the routes of its parts. Facts that follow from the parts are computed once.
+#[derive(Debug)]
+pub struct Composed {
+    plan: Arc<Plan>,
+    parts: BTreeMap<Target, Part>,
+    hints: Hints,
+    is_read_only: bool,
+    is_repeatable: bool,
+    reach: BTreeSet<Name>,
+    servers: BTreeSet<Key>,
+    missing_target: Option<Key>,
+    depth: usize,
+}
+
+#[derive(Debug)]
+struct Part {
+    declared: Dependency,
+    offer: Arc<Offer>,
+}
+
+impl Composed {
+    /// Returns `None` if the tool is no composition or a part of it cannot be used: a composition that
+    /// cannot complete is not started.
+    pub(super) fn new(
+        tool: &Tool,
+        mut part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
+    ) -> Option<Self> {
+        let Implementation::Spec(spec) = &tool.implementation else { return None };
+        let Composition { spec, uses } = Composition::parse(spec).ok()?;
+        let targets: BTreeSet<_> = uses.into_iter().map(|used| used.target).collect();
+        let parts = targets.into_iter().map(|target| {
+            let declared = target.declared_in(&tool.depends)?.clone();
+            let offer = part(&declared)?;
+            Some((target, Part { declared, offer }))
+        });
+        Self::of(spec, parts.collect::<Option<_>>()?)
+    }
+
+    fn of(spec: Spec, parts: BTreeMap<Target, Part>) -> Option<Self> {
+        let offers = || parts.values().map(|part| &part.offer);
+        let inner = || offers().filter_map(|offer| offer.composed());
+        let depth = inner().map(|composed| composed.depth).max().unwrap_or(0) + 1;
+        if depth > limits::COMPOSITION_DEPTH {
+            return None;
+        }
+        let tools = parts.keys().filter_map(|target| match target {
+            Target::Tool(name) => Some(name),
+            Target::Agent { .. } => None,
+        });
+        let mut reach: BTreeSet<Name> = tools.cloned().collect();
+        let mut servers: BTreeSet<Key> =
+            offers().filter_map(|offer| offer.server().cloned()).collect();
+        for composed in inner() {
+            reach.extend(composed.reach.iter().cloned());
+            servers.extend(composed.servers.iter().cloned());
+        }
+        let facts = |Part { offer, .. }: &Part| composition::Part {
+            is_read_only: offer.is_read_only(),
+            is_repeatable: offer.is_repeatable(),
+            takes_text: offer.takes_text(),
+        };
+        let facts = parts.iter().map(|(target, part)| (target.clone(), facts(part))).collect();
+        Some(Self {
+            plan: Arc::new(Plan::new(spec, facts)),
+            hints: Hints::of_all(offers().map(|offer| hints::of_part(offer))),
+            is_read_only: offers().all(|offer| offer.is_read_only()),
+            is_repeatable: offers().all(|offer| offer.is_repeatable()),
+            missing_target: offers().find_map(|offer| offer.missing_target()).cloned(),
+            reach,
+            servers,
+            depth,
+            parts,
+        })
+    }
+
+    /// The plan to run.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// The combined hints of all parts.
+    pub fn hints(&self) -> Hints {
+        self.hints
+    }
+
+    /// Whether all parts are registered as read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Whether all parts are registered as idempotent.
+    pub fn is_repeatable(&self) -> bool {
+        self.is_repeatable
+    }
+
+    /// The names of all tools that it calls, also through its parts.
+    pub fn reach(&self) -> &BTreeSet<Name> {
+        &self.reach
+    }
+
+    /// The servers and agents that it calls, also through its parts.
+    pub(crate) fn servers(&self) -> &BTreeSet<Key> {
+        &self.servers
+    }
+
+    /// Its first server or agent without a target.
+    pub(crate) fn missing_target(&self) -> Option<&Key> {
+        self.missing_target.as_ref()
+    }
+
+    /// All parts with their declarations.
+    pub fn parts(&self) -> impl Iterator<Item = (&Dependency, &Arc<Offer>)> {
+        self.parts.values().map(|part| (&part.declared, &part.offer))
+    }
+
+    /// Returns the route of a target of the spec.
+    pub(crate) fn part(&self, target: &Target) -> Option<&Arc<Offer>> {
+        self.parts.get(target).map(|part| &part.offer)
+    }
+
+    /// The tool that receives the unchanged input of the composition. Its input schema applies to the
+    /// composition.
+    pub fn entry(&self) -> Option<&Arc<Offer>> {
+        self.entry_of(self.plan.spec())
+    }
+
+    fn entry_of(&self, spec: &Spec) -> Option<&Arc<Offer>> {
+        let operation = match spec {
+            Spec::Pipeline(pipeline) => {
+                pipeline.steps.first().filter(|step| step.input.is_none()).map(|s| &s.operation)
+            }
+            Spec::Saga(saga) => {
+                saga.steps.first().filter(|step| step.input.is_none()).map(|step| &step.action)
+            }
+            Spec::Retry(retry) => Some(&retry.inner),
+            Spec::Timeout(timeout) => Some(&timeout.inner),
+            Spec::Cache(cache) => Some(&cache.inner),
+            Spec::Idempotent(idempotent) => Some(&idempotent.inner),
+            Spec::CircuitBreaker(breaker) => Some(&breaker.inner),
+            Spec::DeadLetter(letter) => Some(&letter.inner),
+            Spec::ScatterGather(_)
+            | Spec::Filter(_)
+            | Spec::SchemaMap(_)
+            | Spec::MapEach(_)
+            | Spec::ClaimCheck(_) => None,
+        };
+        match operation? {
+            Operation::Call(target) => self.part(target),
+            Operation::Pattern(spec) => self.entry_of(spec),
+        }
+    }
+}
