@@ -44,10 +44,17 @@ fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.starts_with("tests/") || path.ends_with("tests.rs")
 }
 
-/// The code of a file: without its `#[cfg(test)]` module and without comment lines.
+/// The code of a file without comment lines and without its inline test module, which is the last item.
 fn code(path: &str) -> String {
     let text = read(path);
-    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let inline = |(i, _): &(usize, &str)| {
+        text[*i..]
+            .lines()
+            .nth(1)
+            .is_some_and(|line| line.starts_with("mod ") && line.ends_with('{'))
+    };
+    let end = text.match_indices("#[cfg(test)]\nmod ").find(inline);
+    let text = &text[..end.map_or(text.len(), |(i, _)| i)];
     let is_code = |line: &&str| !line.trim_start().starts_with("//");
     text.lines().filter(is_code).collect::<Vec<_>>().join("\n")
 }
@@ -162,6 +169,68 @@ fn crates_depend_only_downwards() {
     assert_none("dependencies against the rules", &found);
 }
 
+/// The modules of the gateway, the lowest first. A module imports only earlier ones.
+const LAYERS: &str = "
+    clock fast_map files lanes logging origin outcome random secret tls_metrics capacity shares
+    workers buffers jsonrpc content trace policy identity seal
+    upstream findings startup admission cache freshness feed sync source contract
+    composition view permit health audit pipeline
+    mcp admin config check server
+";
+
+/// The top-level modules that a file imports by `crate::` paths, also in nested `use` trees.
+fn imported_modules(code: &str) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    for (i, _) in code.match_indices("crate::") {
+        if code[..i].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+            continue;
+        }
+        let rest = &code[i + "crate::".len()..];
+        let Some(list) = rest.strip_prefix('{') else {
+            found.extend(rest.split(|c: char| !c.is_alphanumeric() && c != '_').next());
+            continue;
+        };
+        let (mut depth, mut is_first) = (0_usize, true);
+        for (j, c) in list.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' if depth == 0 => break,
+                '}' => depth -= 1,
+                ',' if depth == 0 => is_first = true,
+                c if is_first && !c.is_whitespace() => {
+                    let name = list[j..].split(|c: char| !c.is_alphanumeric() && c != '_').next();
+                    found.extend(name);
+                    is_first = false;
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn gateway_modules_import_only_lower_layers() {
+    let layers: Vec<_> = LAYERS.split_whitespace().collect();
+    let rank = |module: &str| layers.iter().position(|layer| *layer == module);
+    let mut found = Vec::new();
+    for path in files(&[".rs"]) {
+        let Some(rest) = path.strip_prefix("gateway-agent/src/") else { continue };
+        let module = rest.split(['/', '.']).next().unwrap_or_default();
+        if is_test(&path) || path.ends_with("/testing.rs") || ["lib", "main"].contains(&module) {
+            continue;
+        }
+        let Some(own) = rank(module) else {
+            found.push(format!("{path}: `{module}` has no layer"));
+            continue;
+        };
+        let code = code(&path);
+        let higher = imported_modules(&code).into_iter().filter(|name| rank(name) > Some(own));
+        found.extend(higher.map(|name| format!("{path} imports `{name}`, a higher layer")));
+    }
+    assert_none("imports against the order of layers", &found);
+}
+
 #[test]
 fn the_domain_knows_no_io() {
     let metadata = metadata();
@@ -199,7 +268,7 @@ const HOMES: &[Home] = &[
     Home {
         text: "Permit {",
         within: "gateway-agent/src/",
-        homes: &["gateway-agent/src/permit.rs"],
+        homes: &["gateway-agent/src/policy/permit.rs"],
     },
     Home {
         text: "HttpConnector",

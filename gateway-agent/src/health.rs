@@ -118,16 +118,6 @@ pub(crate) fn connection_rejected() {
     metrics::counter!("gateway_rejected_connections_total").increment(1);
 }
 
-/// Files of TLS have changed, and were taken or refused.
-pub(crate) fn tls_changed(outcome: &'static str) {
-    metrics::counter!("gateway_tls_changes_total", "outcome" => outcome).increment(1);
-}
-
-/// A caller's certificate was refused, or it showed none.
-pub(crate) fn certificate_refused() {
-    metrics::counter!("gateway_tls_refused_certificates_total").increment(1);
-}
-
 /// The routes.
 pub fn router(health: Health) -> Router {
     Router::new()

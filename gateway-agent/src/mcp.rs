@@ -16,6 +16,7 @@ mod manner;
 mod media;
 mod modern;
 mod rejection;
+pub(crate) mod render;
 mod replay;
 mod session;
 mod stream;
@@ -52,8 +53,8 @@ use crate::{
         doorkeeper::{Admitted, Credentials, Doorkeeper, METADATA},
     },
     jsonrpc::{self, Id, Limits, Message, Notification},
+    mcp::render::http::Answer,
     pipeline::{Gateway, GatewayHandle},
-    respond::{self, http::Answer},
     shares::Shares,
     upstream::Era,
 };
@@ -130,7 +131,7 @@ impl Mcp {
         (known, credentials): (Arc<Endpoint>, Credentials),
         parts: &mut Parts,
     ) -> Result<Arc<Endpoint>, Rejection> {
-        let is_current = |current: &Gateway| std::ptr::eq(current, &*known.gateway);
+        let is_current = |current: &Gateway| std::ptr::eq(current, Arc::as_ptr(&known.gateway));
         if self.gateway.read(is_current) {
             return Ok(known);
         }
@@ -367,7 +368,7 @@ fn notified(
     notification: &Notification<'_>,
 ) -> Result<Answer, Rejection> {
     match era::of_header(&parts.headers)? {
-        Some(era::MODERN) => Ok(respond::http::accepted()),
+        Some(era::MODERN) => Ok(render::http::accepted()),
         _ => legacy::notified(endpoint, parts, notification),
     }
 }
@@ -387,5 +388,5 @@ fn answered(
 fn refuse(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
     tracing::debug!(reason = rejection.as_str(), error = %rejection, "refused a request");
     audit::count_rejection(rejection.as_str());
-    respond::rejection(id, rejection)
+    render::rejection(id, rejection)
 }

@@ -44,7 +44,7 @@ use crate::{
     identity::{Caller, ClientInfo, HeaderClaim},
     jsonrpc::Object,
     permit::{self, Admission},
-    policy::Mode,
+    policy::{Denial, Mode},
     shares::Principal,
     upstream::{self, Context, Param, RawResult, Request, ResourceNames, ResultType, Side},
     view::{Offer, Snapshot},
@@ -134,8 +134,8 @@ impl Moment {
     /// A tool and every tool inside it. Empty where the caller may not call the tool.
     pub fn tools_of(&self, gateway: &Gateway, tool: &str) -> BTreeSet<Name> {
         let sight = gateway.views().sight(&self.snapshot);
-        let offered = permit::offered(*gateway.policy(), &self.caller, &sight, tool);
-        let Ok((offer, _)) = offered else { return BTreeSet::new() };
+        let offered = permit::offered(gateway.policy(), &self.caller, &sight, tool);
+        let Ok(permit::Offered { offer, .. }) = offered else { return BTreeSet::new() };
         let mut tools =
             offer.composed().map(|composed| composed.reach().clone()).unwrap_or_default();
         tools.insert(offer.name().clone());
@@ -224,7 +224,7 @@ pub(crate) async fn pass(
             let Passed { result, steps } = composed.await?;
             (Ok(result), steps)
         }
-        (None, None) => (Err(permit::Denial::NoSuchTool.into()), None),
+        (None, None) => (Err(Denial::NoSuchTool.into()), None),
     };
     match finish(gateway, &offer, (result, passage.context), record).await {
         Ok(result) => Ok(Passed { result, steps }),

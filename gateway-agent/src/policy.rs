@@ -1,8 +1,13 @@
 //! What is checked of callers, calls and definitions, and what a violation leads to.
 
+mod permit;
 mod rules;
 
-pub use self::rules::{CheckRules, Checks, ToolSelector, ToolValidation};
+pub(crate) use self::permit::{Authorized, Facts, authorize, seconds};
+pub use self::{
+    permit::{Denial, Finding, Permit, Stale, Standing, decide},
+    rules::{CheckRules, Checks, ToolSelector, ToolValidation},
+};
 
 /// The response to a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 
 mod key_file;
 
+use crate::random::NoRandomness;
 use arc_swap::ArcSwap;
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey},
@@ -24,11 +25,6 @@ pub(crate) type Key = [u8; 32];
 /// Seals with the first key, and opens with all. The keys change while it is in use.
 #[derive(Debug)]
 pub(crate) struct Sealer(ArcSwap<Vec<RandomizedNonceKey>>);
-
-/// The operating system gave no random bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there are no random bytes")]
-pub(crate) struct NoRandomness;
 
 impl Sealer {
     /// With a key of its own, which ends with the process. Without random bytes it seals nothing.
@@ -76,13 +72,6 @@ impl Sealer {
             Some(content)
         })
     }
-}
-
-/// 128 random bits as visible ASCII, which nobody can guess.
-pub(crate) fn random_text() -> Result<String, NoRandomness> {
-    let mut bytes = [0; 16];
-    rand::fill(&mut bytes).map_err(|_| NoRandomness)?;
-    Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
 fn random_key() -> Result<Key, NoRandomness> {

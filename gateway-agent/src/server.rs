@@ -42,6 +42,7 @@ use crate::{
     seal::KeyFile,
     secret::redact_url,
     source::{self, Rejected, Source},
+    tls_metrics,
     trace::Tracer,
     upstream::Upstreams,
 };
@@ -92,7 +93,10 @@ pub async fn run(
     // First: whatever is written from now on is taken over.
     let stamp = Stamp::of(&config.args.file()).await;
     let metrics = health::install_metrics();
-    let counts = Counts { changed: health::tls_changed, refused: health::certificate_refused };
+    let counts = Counts {
+        changed: tls_metrics::count_change,
+        refused: tls_metrics::count_rejected_certificate,
+    };
     let tls = config.tls.clone().map(|files| Acceptor::open(files, counts)).transpose()?;
     let doorkeeper = Doorkeeper::open(config.authenticator()).await?;
     let upstreams = Upstreams::start(&config.targets, config.limits);

@@ -70,7 +70,7 @@ pub use self::{
 };
 use self::{roster::Roster, target::Target};
 pub use crate::shares::{Exhausted, Scarce};
-use crate::{permit::Permit, shares::Principal};
+use crate::{policy::Permit, shares::Principal};
 
 /// Prefix and exposure of a target's prompts and resources.
 #[derive(Debug, Clone)]

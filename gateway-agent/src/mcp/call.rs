@@ -18,8 +18,8 @@ use super::{
 use crate::{
     audit::CallRecord,
     identity::challenge::Refusal,
+    mcp::render::{self, http::Answer},
     pipeline::{self, Call, Moment, Task},
-    respond::{self, http::Answer},
     upstream::{Era, Method, Side},
 };
 
@@ -119,10 +119,10 @@ async fn run(
     }
     Box::new(move |id| {
         let answer = match &outcome {
-            Ok(outcome) => respond::result::tool(id, era, outcome),
+            Ok(outcome) => render::result::tool(id, era, outcome),
             Err(error) => {
                 error.record_in(&mut record);
-                respond::call_error(id, era, &call.tool, error)
+                render::call_error(id, era, &call.tool, error)
             }
         };
         record.answered(answer.bytes);

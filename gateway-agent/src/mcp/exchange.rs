@@ -23,9 +23,9 @@ use super::{
 };
 use crate::{
     jsonrpc::{self, Id, Object, ObjectWriter},
+    mcp::render::{self, http::Answer},
     pipeline::QUESTIONS,
-    respond::{self, http::Answer},
-    seal::NoRandomness,
+    random::NoRandomness,
     shares::Principal,
     upstream::{Capabilities, LOG_LEVELS, Meanwhile, Question, RpcError},
 };
@@ -134,10 +134,10 @@ impl Exchange {
         let quiet = if self.manner.reads_empty_events { QUIET } else { Duration::MAX };
         let mut connected = Connected(Some(self));
         let first = {
-            let Some(exchange) = &mut connected.0 else { return respond::http::cancelled() };
+            let Some(exchange) = &mut connected.0 else { return render::http::cancelled() };
             timeout(quiet, exchange.next()).await
         };
-        let Some(exchange) = connected.0.take() else { return respond::http::cancelled() };
+        let Some(exchange) = connected.0.take() else { return render::http::cancelled() };
         let first = match first {
             Ok(Step::Answer(answer)) => return answer,
             Ok(Step::Message(message)) => Some(message),
@@ -203,7 +203,7 @@ impl Exchange {
     async fn next(&mut self) -> Step {
         loop {
             let Some(flight) = &mut self.flight else {
-                return Step::Answer(respond::http::cancelled());
+                return Step::Answer(render::http::cancelled());
             };
             let said = if self.finished.is_none() {
                 tokio::select! {
@@ -235,7 +235,7 @@ impl Exchange {
         self.flight = None;
         match (self.finished.take(), Id::parse(&self.id)) {
             (Some(finished), Ok(id)) => finished(id),
-            _ => respond::http::cancelled(),
+            _ => render::http::cancelled(),
         }
     }
 
@@ -307,7 +307,7 @@ impl Exchange {
         let id = Id::parse(&self.id).ok()?;
         Some(Step::Answer(
             match self.endpoint.state.held.hold(Waiting { flight, owner, asked, place }) {
-                Ok(result) => respond::result::raw(id, &result),
+                Ok(result) => render::result::raw(id, &result),
                 // The upstream is told by the end of its request.
                 Err(NoRandomness) => super::refuse(Some(id), &Rejection::NoRandomness),
             },

@@ -20,8 +20,8 @@ use super::{
 use crate::{
     audit::{self, CallRecord},
     jsonrpc::Object,
+    mcp::render::{self, http::Answer},
     pipeline::{self, About, Relay, Task, relay},
-    respond::{self, http::Answer},
     upstream::{
         Entries, Era, Features, Method, Param, Side, TASKS,
         naming::{self, Interfaces},
@@ -155,7 +155,7 @@ fn listed(
     let next = rest.next().and(page.last()).map(|(last, _)| crate::view::pages::opaque(last));
     let page: Vec<_> = page.into_iter().map(|(_, raw)| raw).collect();
     incoming.reserve(page.iter().map(|raw| raw.get().len() + 1).sum())?;
-    Ok(respond::result::entries(incoming.id, era, (name, &page, next)))
+    Ok(render::result::entries(incoming.id, era, (name, &page, next)))
 }
 
 /// The interfaces of MCP Apps that a server lists, as callers know them.
@@ -190,7 +190,7 @@ async fn subscribed(
     let Some(session) = &who.session else { return Err(Rejection::SessionRequired) };
     if !is_wanted {
         session.unwatch(&uri);
-        return Ok(respond::result::raw(incoming.id, "{}"));
+        return Ok(render::result::raw(incoming.id, "{}"));
     }
     let span = endpoint.gateway.tracer().begin(&incoming.trace());
     let place = audit::place(&uri);
@@ -202,11 +202,11 @@ async fn subscribed(
         Ok(subscribed) => {
             session.watch(&uri, subscribed);
             record.done();
-            respond::result::raw(incoming.id, "{}")
+            render::result::raw(incoming.id, "{}")
         }
         Err(error) => {
             error.record_in(&mut record);
-            respond::relay_error(incoming.id, who.era, (Method::Subscribe, &uri), &error)
+            render::relay_error(incoming.id, who.era, (Method::Subscribe, &uri), &error)
         }
     };
     record.answered(answer.bytes);
@@ -333,10 +333,10 @@ async fn run(
     let method = relay.method;
     Box::new(move |id| {
         let answer = match &outcome {
-            Ok(outcome) => respond::result::relayed(id, era, method, outcome),
+            Ok(outcome) => render::result::relayed(id, era, method, outcome),
             Err(error) => {
                 error.record_in(&mut record);
-                respond::relay_error(id, era, (method, &subject), error)
+                render::relay_error(id, era, (method, &subject), error)
             }
         };
         record.answered(answer.bytes);

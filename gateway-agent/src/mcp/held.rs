@@ -23,7 +23,7 @@ use super::exchange::Flight;
 use crate::{
     identity::HeaderClaim,
     jsonrpc::{Object, ObjectWriter},
-    seal::{NoRandomness, random_text},
+    random::{NoRandomness, random_text},
     shares::{Exhausted, Principal, Scarce, Share, Shares},
     upstream::{Answered, Method},
 };
@@ -174,7 +174,7 @@ fn input_required(handle: &str, asked: &Asked) -> String {
         .raw("resultType", r#""input_required""#)
         .raw("inputRequests", &requests.finish_string())
         .string("requestState", handle)
-        .raw("_meta", &format!("{{{}}}", crate::respond::result::MODERN_META));
+        .raw("_meta", &format!("{{{}}}", crate::mcp::render::result::MODERN_META));
     result.finish_string()
 }
 

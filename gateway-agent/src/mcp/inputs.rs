@@ -17,8 +17,8 @@ use super::{
     manner::Who,
 };
 use crate::{
+    mcp::render,
     pipeline::{Error, Outcome, QUESTIONS, input},
-    respond,
     upstream::{Context, Era, Param, ResultType, Side},
 };
 
@@ -63,12 +63,12 @@ pub(super) fn resume(
     let flight = match endpoint.state.held.resume(handle, &manner.owner, responses) {
         Some(Resumed::Flight(flight)) => flight,
         Some(Resumed::Asked(result)) => {
-            flight_of(Box::new(move |id| respond::result::raw(id, &result)))
+            flight_of(Box::new(move |id| render::result::raw(id, &result)))
         }
         None => {
             let subject = manner.owner.subject.clone();
             flight_of(Box::new(move |id| {
-                respond::call_error(id, Era::Modern, &subject, &Error::NothingWaits)
+                render::call_error(id, Era::Modern, &subject, &Error::NothingWaits)
             }))
         }
     };

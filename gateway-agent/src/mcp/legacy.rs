@@ -22,8 +22,8 @@ use super::{
 use crate::{
     identity::ClientInfo,
     jsonrpc::{self, Notification, ObjectWriter},
+    mcp::render::{self, http::Answer, result::SERVER_INFO},
     pipeline::mirror::Mismatch,
-    respond::{self, http::Answer, result::SERVER_INFO},
     upstream::{Capabilities, Era, LOG_LEVELS},
 };
 
@@ -55,7 +55,7 @@ pub(super) async fn serve(
     };
     let running = session.begin(incoming.id.as_raw())?;
     match incoming.method {
-        "ping" => Ok(respond::result::raw(incoming.id, "{}")),
+        "ping" => Ok(render::result::raw(incoming.id, "{}")),
         "tools/list" => {
             let listed = list::serve(endpoint, incoming, &who)?;
             session.listed(listed.fingerprint);
@@ -99,7 +99,7 @@ fn set_level(incoming: &Incoming<'_>, session: &Session) -> Result<Answer, Rejec
         return Err(Rejection::Params { what: "params.level must be a severity of RFC 5424" });
     };
     session.set_log_level(raw);
-    Ok(respond::result::raw(incoming.id, "{}"))
+    Ok(render::result::raw(incoming.id, "{}"))
 }
 
 fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
@@ -128,7 +128,7 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
     if let Some(instructions) = offered.instructions() {
         result.string("instructions", &instructions);
     }
-    let mut answer = respond::result::raw(incoming.id, &result.finish_string());
+    let mut answer = render::result::raw(incoming.id, &result.finish_string());
     let id = HeaderValue::try_from(id).map_err(|_| Rejection::NoRandomness)?;
     answer.response.headers_mut().insert(SESSION_HEADER, id);
     Ok(answer)
@@ -166,7 +166,7 @@ pub(super) fn answered(
     if let Some(id) = response.id {
         session.answer(id.as_raw(), answered);
     }
-    Ok(respond::http::accepted())
+    Ok(render::http::accepted())
 }
 
 /// Takes a notification.
@@ -184,7 +184,7 @@ pub(super) fn notified(
         }
         _ => {}
     }
-    Ok(respond::http::accepted())
+    Ok(render::http::accepted())
 }
 
 fn cancel(session: &Session, params: Option<&RawValue>) {
@@ -219,7 +219,7 @@ pub(super) async fn delete(Entered { endpoint, parts, .. }: Entered) -> Response
         Ok(id) => {
             endpoint.state.replays.end_session(&id);
             endpoint.gateway.upstreams().end_session(&id);
-            respond::http::no_content().into_response()
+            render::http::no_content().into_response()
         }
         Err(rejection) => refuse(None, &rejection).into_response(),
     }

@@ -5,7 +5,7 @@
 use super::{Endpoint, Rejection, incoming::Incoming, manner::Who};
 use crate::{
     audit,
-    respond::{self, http::Answer},
+    mcp::render::{self, http::Answer},
     view::{Cursor, Form},
 };
 
@@ -36,6 +36,6 @@ pub(super) fn serve(
     audit::count_list(who.era);
     let form = if who.takes_tasks { Form::LegacyTasks } else { who.era.into() };
     let page = view.list(cursor.as_ref(), form);
-    let answer = respond::result::listing(incoming.id, who.era, page);
+    let answer = render::result::listing(incoming.id, who.era, page);
     Ok(Listed { answer, fingerprint: view.fingerprint() })
 }

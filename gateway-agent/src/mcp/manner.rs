@@ -17,7 +17,7 @@ use crate::{
     buffers::Buffered,
     identity::{ClientInfo, HeaderClaim, SubjectToken},
     jsonrpc::Id,
-    respond,
+    mcp::render,
     upstream::{Capabilities, Context, Era, LOG_LEVELS, Method},
 };
 
@@ -104,7 +104,7 @@ pub(super) fn cancellable(
     Box::pin(async move {
         tokio::select! {
             finished = request => finished,
-            () = running.cancelled() => Box::new(|_: Id<'_>| respond::http::cancelled()),
+            () = running.cancelled() => Box::new(|_: Id<'_>| render::http::cancelled()),
         }
     })
 }

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     jsonrpc::ObjectWriter,
+    mcp::render::{self, http::Answer, result::MODERN_META},
     pipeline::mirror::{self, Encoding, Mismatch},
-    respond::{self, http::Answer, result::MODERN_META},
     upstream::Era,
 };
 
@@ -41,7 +41,7 @@ fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, who: &Who) -> Answer {
         .raw("ttlMs", "0")
         .raw("cacheScope", r#""private""#)
         .raw("_meta", &format!("{{{MODERN_META}}}"));
-    respond::result::raw(incoming.id, &result.finish_string())
+    render::result::raw(incoming.id, &result.finish_string())
 }
 
 /// Serves one request.

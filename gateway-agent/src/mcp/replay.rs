@@ -25,7 +25,7 @@ use self::delivered::Delivered;
 use super::{Rejection, stream};
 use crate::{
     jsonrpc::{self, ErrorObject, Id, code},
-    seal::{NoRandomness, random_text},
+    random::{NoRandomness, random_text},
     shares::{Principal, Scarce, Share, Shares},
 };
 

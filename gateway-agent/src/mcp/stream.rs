@@ -41,8 +41,8 @@ use super::{
 use crate::{
     audit::{self, CallRecord},
     jsonrpc::{self, Id, ObjectWriter},
+    mcp::render::{http::Answer, result::MODERN_META},
     pipeline::relay,
-    respond::{http::Answer, result::MODERN_META},
     upstream::{Era, Subscribed, TASKS},
 };
 

@@ -19,8 +19,8 @@ use super::{
 use crate::{
     audit::CallRecord,
     jsonrpc::{self, Object, ObjectWriter},
+    mcp::render::{self, http::Answer, result},
     pipeline::{self, About, Error, Relay, Task},
-    respond::{self, http::Answer, result},
     upstream::{self, Phase, RELATED_TASK},
 };
 
@@ -112,7 +112,7 @@ pub(super) async fn list(
     if let Some(next) = next {
         result.string("nextCursor", &next);
     }
-    Ok(respond::result::raw(incoming.id, &result.finish_string()))
+    Ok(render::result::raw(incoming.id, &result.finish_string()))
 }
 
 /// Whether the server has forgotten a task.

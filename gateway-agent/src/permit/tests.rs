@@ -1,12 +1,14 @@
 //! The policy over every mode and caller.
 
+use std::time::Duration;
+
 use registry_core::Catalog;
 
 use super::*;
 use crate::{
     freshness::MaxStaleness,
     identity::{Caller, HeaderClaim, identify, settings::IdentityConfig},
-    policy::Mode,
+    policy::{Access, Mode},
     view::{
         Views,
         testing::{agent, catalog, composed, definitions, tool},
@@ -73,7 +75,7 @@ fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
     );
     let snapshot = views.now();
     let fresh = Freshness::of(Some(Duration::ZERO), MaxStaleness::default());
-    let admission = admit(&policy, &fresh, &caller(agent), &views.sight(&snapshot), tool)?;
+    let admission = admit(policy, &fresh, &caller(agent), &views.sight(&snapshot), tool)?;
     assert_eq!(admission.permit.as_ref().unwrap().server().to_string(), "server/up@1.0.0");
     assert_eq!(admission.permit.as_ref().unwrap().subject(), tool);
     Ok((admission.offer.key().version.to_string(), admission.finding))
@@ -127,7 +129,7 @@ fn a_retired_agent_or_version_is_denied_and_lists_nothing_whatever_the_modes() {
         for access in ALL {
             let policy = policy(access, access);
             assert_eq!(call(policy, agent, "own"), Err(denial), "{agent} {access:?}");
-            assert_eq!(audience(&policy, &caller(agent)), Audience::Nobody, "{agent} {access:?}");
+            assert_eq!(audience(policy, &caller(agent)), Audience::Nobody, "{agent} {access:?}");
         }
     }
 }
@@ -147,9 +149,9 @@ fn lists_and_calls_agree() {
     for access in ALL {
         let policy = policy(access, Access::Deny);
         let agent = Key::parse(Kind::Agent, "a", "1.0.0").unwrap();
-        assert_eq!(audience(&policy, &caller("a")), Audience::Agent(agent));
+        assert_eq!(audience(policy, &caller("a")), Audience::Agent(agent));
         let expected = if access == Access::Deny { Audience::Nobody } else { Audience::Everyone };
-        assert_eq!(audience(&policy, &caller("stranger")), expected);
+        assert_eq!(audience(policy, &caller("stranger")), expected);
         let listed = expected == Audience::Everyone;
         assert_eq!(call(policy, "stranger", "own").is_ok(), listed);
     }

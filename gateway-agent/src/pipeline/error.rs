@@ -9,7 +9,7 @@ use crate::{
     audit::CallRecord,
     composition::{self, Effects, StepError},
     outcome::Outcome,
-    permit::Denial,
+    policy::Denial,
     upstream,
 };
 

@@ -120,8 +120,8 @@ impl Gateway {
     }
 
     /// The checks at run time.
-    pub fn policy(&self) -> &RuntimeValidation {
-        &self.settings.policy
+    pub fn policy(&self) -> RuntimeValidation {
+        self.settings.policy
     }
 
     /// The upstream servers.

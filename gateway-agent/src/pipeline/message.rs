@@ -10,7 +10,7 @@ use std::borrow::Cow;
 pub(crate) use self::words::unfinished;
 use super::Error;
 use crate::{
-    permit::Denial,
+    policy::Denial,
     upstream::{self, Phase},
 };
 

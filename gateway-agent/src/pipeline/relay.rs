@@ -12,7 +12,8 @@ use crate::{
     audit::{self, CallRecord},
     freshness::Freshness,
     identity::{Caller, ClientInfo, HeaderClaim},
-    permit::{self, Denial, Finding, Permit},
+    permit,
+    policy::{Denial, Finding, Permit},
     upstream::{Context, Method, Param, Request, Side, Subscribed, naming},
     view::{Offer, Snapshot},
 };
@@ -173,16 +174,18 @@ fn admit(
         }
         About::Task(_, task) => {
             let task = task.as_ref().ok_or(Denial::NoSuchTool)?;
-            let asking = (caller, &gateway.views().sight(snapshot));
-            let (permit, (offer, finding)) =
-                permit::admit_task(gateway.policy(), freshness, asking, task)?;
-            let began = Some(offer).filter(|offer| offer.server() == Some(&task.server));
+            let sight = gateway.views().sight(snapshot);
+            let offered = permit::offered(gateway.policy(), caller, &sight, &task.tool)?;
+            let place = (&task.server, &*task.id);
+            let (permit, finding) =
+                permit::admit_task(gateway.policy(), freshness, &offered, place)?;
+            let began = Some(offered.offer).filter(|offer| offer.server() == Some(&task.server));
             return Ok(Admitted { server: task.server.clone(), permit, finding, began });
         }
     };
     let showcase = gateway.showcase(snapshot, &gateway.view(snapshot, caller));
     let shown = showcase.find(prefix).filter(|shown| shown.exposes(needed));
     let shown = shown.ok_or(Denial::NoSuchTool)?;
-    let permit = permit::admit_shown(freshness, shown, &own)?;
+    let permit = permit::admit_shown(gateway.policy(), freshness, shown, &own)?;
     Ok(Admitted { server: shown.server.clone(), permit, finding: None, began: None })
 }

@@ -9,7 +9,8 @@ use crate::{
     audit::{CallRecord, Lineage},
     composition::{self, BoxFuture, Failed, Owner, Step, StepOutput, StepRunner},
     jsonrpc::ObjectWriter,
-    permit::{self, Denial},
+    permit,
+    policy::Denial,
     upstream::{Context, ResultType, Side},
     view::{Composed, Offer},
 };
@@ -117,7 +118,8 @@ impl Runner {
         let mut params = Vec::new();
         let side = self.client.as_ref().map(Side::for_questions);
         for rounds in 0.. {
-            let admission = permit::admit_step(&self.gateway.watchman().look(), offer)?;
+            let admission =
+                permit::admit_step(self.gateway.policy(), &self.gateway.watchman().look(), offer)?;
             record.admitted(&admission);
             let passage = Passage {
                 claim: &self.owner.claim,

@@ -40,7 +40,7 @@ use super::{
     request::{Method, Request},
     routing::TargetId,
 };
-use crate::{buffers::Buffered, seal::random_text, upstream::TransportConfig};
+use crate::{buffers::Buffered, random::random_text, upstream::TransportConfig};
 
 const VERSION: HeaderName = HeaderName::from_static("a2a-version");
 /// What an agent lists besides its skills, which are registered.

@@ -18,9 +18,9 @@ use super::super::{Endpoint, manner::Who};
 use crate::{
     audit::CallRecord,
     jsonrpc::{self, Object},
-    permit::Denial,
+    mcp::render::result,
     pipeline::{self, About, Error, Outcome, Relay, Task},
-    respond::result,
+    policy::Denial,
     shares::{Scarce, Share, Shares},
     upstream::{self, Context},
 };

@@ -21,8 +21,9 @@ use tokio_util::task::TaskTracker;
 
 use super::{Breach, Error, Phase, connector::Connector};
 use crate::{
-    health, lanes,
+    lanes,
     secret::UnusableSecret,
+    tls_metrics,
     upstream::{Addresses, TargetConfig, TargetId, UpstreamLimits, departure::Body},
 };
 use registry_tls::ClientFiles;
@@ -63,7 +64,7 @@ impl Client {
         if tls.is_none() && addresses == Addresses::Usual {
             return Ok(self.clone());
         }
-        let tls = tls.map(|files| files.open(health::tls_changed)).transpose()?;
+        let tls = tls.map(|files| files.open(tls_metrics::count_change)).transpose()?;
         let connector = self.connector.with(tls, addresses, self.limits);
         Ok(Self::over(connector, self.limits, self.tasks.clone()))
     }

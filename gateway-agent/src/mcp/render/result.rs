@@ -21,8 +21,8 @@ use crate::{
     composition::Failed,
     content,
     jsonrpc::{self, Id, Object, ObjectWriter},
-    permit::{Stale, told},
     pipeline::{Outcome, TaskNames, message},
+    policy::{Stale, seconds},
     upstream::{Era, Method, RELATED_TASK, RawResult, ResultType},
     view::Listing,
 };
@@ -39,9 +39,10 @@ macro_rules! server_info {
 }
 
 /// The gateway's `serverInfo`.
-pub const SERVER_INFO: &str = server_info!();
+pub(crate) const SERVER_INFO: &str = server_info!();
 /// The member of a modern `_meta` that says who answers.
-pub const MODERN_META: &str = concat!(r#""io.modelcontextprotocol/serverInfo":"#, server_info!());
+pub(crate) const MODERN_META: &str =
+    concat!(r#""io.modelcontextprotocol/serverInfo":"#, server_info!());
 /// What every modern result says.
 const MODERN: &str =
     concat!(r#""_meta":{"io.modelcontextprotocol/serverInfo":"#, server_info!(), "}");
@@ -66,12 +67,12 @@ const FAILURE: &str = "registry/failure";
 const IMMEDIATE: &str = "io.modelcontextprotocol/model-immediate-response";
 
 /// A result that is JSON text already.
-pub fn raw(id: Id<'_>, result: &str) -> Answer {
+pub(crate) fn raw(id: Id<'_>, result: &str) -> Answer {
     json(StatusCode::OK, jsonrpc::result(id, result))
 }
 
 /// One page of `tools/list`. The page itself is not copied.
-pub fn listing(id: Id<'_>, era: Era, listing: Listing) -> Answer {
+pub(crate) fn listing(id: Id<'_>, era: Era, listing: Listing) -> Answer {
     let head = match era {
         Era::Modern => [MODERN_LIST, MODERN_COMPLETE, ","],
         Era::Legacy => [""; 3],
@@ -87,7 +88,7 @@ pub fn listing(id: Id<'_>, era: Era, listing: Listing) -> Answer {
 }
 
 /// One page of another list.
-pub fn entries(
+pub(crate) fn entries(
     id: Id<'_>,
     era: Era,
     (name, page, next): (&str, &[&RawValue], Option<String>),
@@ -113,7 +114,7 @@ pub fn entries(
 }
 
 /// The result of something besides tools, as the caller's era and names want it.
-pub fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -> Answer {
+pub(crate) fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -> Answer {
     let result = &outcome.result;
     let mut added = added(outcome);
     if method == Method::TaskResult
@@ -128,7 +129,7 @@ pub fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -> Answe
 }
 
 /// What a server says of a task, as the parameters of `notifications/tasks`, without `_meta`.
-pub fn task(outcome: &Outcome) -> String {
+pub(crate) fn task(outcome: &Outcome) -> String {
     let renamed = renamed(outcome);
     let result = renamed.as_ref().unwrap_or(&outcome.result);
     let members = Object::parse(&result.result).unwrap_or_default();
@@ -150,7 +151,7 @@ fn renamed(outcome: &Outcome) -> Option<RawResult> {
 }
 
 /// A result with `isError` that the gateway itself gives.
-pub fn failed(id: Id<'_>, era: Era, text: &str) -> Answer {
+pub(crate) fn failed(id: Id<'_>, era: Era, text: &str) -> Answer {
     let content = content::of_text(text);
     let mut result = ObjectWriter::with_capacity(content.len() + 256);
     result.raw("content", &content).raw("isError", "true");
@@ -159,7 +160,7 @@ pub fn failed(id: Id<'_>, era: Era, text: &str) -> Answer {
 }
 
 /// The refusal of a call for which the catalog is too old: in words, and in `_meta` for programs.
-pub fn too_old(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> Answer {
+pub(crate) fn too_old(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> Answer {
     let Stale { age, limit, is_read_only } = stale;
     let kind =
         if *is_read_only { "even tools that only read" } else { "tools that may change something" };
@@ -167,8 +168,8 @@ pub fn too_old(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> Answer {
         "{tool} was not called, nothing was done: what may be called was last confirmed by the \
          registry {} ago, and this gateway refuses {kind} from {} on. Try again later, or tell the \
          gateway's operator that its registry is out of reach.",
-        told(*age),
-        told(*limit),
+        seconds(*age),
+        seconds(*limit),
     );
     let seconds = |time: Option<Duration>| {
         time.map_or_else(|| "null".to_owned(), |time| time.as_secs().to_string())
@@ -195,7 +196,7 @@ fn dressed(era: Era, object: &str) -> String {
 }
 
 /// The result of a tool.
-pub fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
+pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
     let renamed = renamed(outcome);
     let result = renamed.as_ref().unwrap_or(&outcome.result);
     let added = added(outcome);
@@ -222,7 +223,7 @@ pub fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
 ///
 /// `structuredContent` must match the tool's `outputSchema` even beside `isError`: the TypeScript SDK
 /// validates both and throws.
-pub fn unfinished(id: Id<'_>, era: Era, tool: &str, failed: &Failed) -> Answer {
+pub(crate) fn unfinished(id: Id<'_>, era: Era, tool: &str, failed: &Failed) -> Answer {
     let text = message::unfinished(tool, &failed.failure);
     let steps = serde_json::to_string(&failed.steps).unwrap_or_default();
     let failure = failed.failure.to_value().to_string();

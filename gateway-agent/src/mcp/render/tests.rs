@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     freshness::{Freshness, MaxStaleness},
-    permit::Stale,
     pipeline::Outcome,
+    policy::Stale,
     upstream::{Breach, RawResult, ResultType},
 };
 

@@ -8,9 +8,9 @@
 //! cannot be reached counts as the specification's "API failure", a catalog that is too old too. An upstream's own JSON-RPC error
 //! stays one. Deliberately absent: deciding anything.
 
-pub mod http;
+pub(crate) mod http;
 mod names;
-pub mod result;
+pub(crate) mod result;
 #[cfg(test)]
 mod tests;
 
@@ -27,13 +27,13 @@ use crate::{
     identity::challenge::Refusal,
     jsonrpc::{self, ErrorObject, Id, Invalid, code},
     mcp::{Rejection, era::SUPPORTED_VERSIONS},
-    permit::Denial,
     pipeline::{Error, message},
+    policy::Denial,
     upstream::{self, Era, Exhausted, Method},
 };
 
 /// The answer to a request that was refused before a tool came into play.
-pub fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
+pub(crate) fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
     let (status, code) = classify(rejection);
     let data = match rejection {
         Rejection::UnsupportedVersion { requested } => unsupported_version(requested),
@@ -144,7 +144,7 @@ fn buffers_full(reason: &str, full: &Exhausted) -> Option<Box<RawValue>> {
 }
 
 /// The answer to a tool call that failed.
-pub fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> Answer {
+pub(crate) fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> Answer {
     if let Error::Denied(Denial::Stale(stale)) = failed {
         return result::too_old(id, era, tool, stale);
     }
@@ -160,7 +160,7 @@ pub fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> Answer {
 }
 
 /// The answer to a request about something besides tools that failed; there only errors can say so.
-pub fn relay_error(
+pub(crate) fn relay_error(
     id: Id<'_>,
     era: Era,
     (method, subject): (Method, &str),

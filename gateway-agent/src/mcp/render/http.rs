@@ -19,7 +19,7 @@ use http_body::{Frame, SizeHint};
 
 /// A response and how long its body is.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// The response.
     pub response: Response,
     /// The size of its body.
@@ -54,18 +54,18 @@ fn respond(status: StatusCode, body: Body) -> Response {
 }
 
 /// A notification was taken.
-pub fn accepted() -> Answer {
+pub(crate) fn accepted() -> Answer {
     empty(StatusCode::ACCEPTED)
 }
 
 /// Something was deleted.
-pub fn no_content() -> Answer {
+pub(crate) fn no_content() -> Answer {
     empty(StatusCode::NO_CONTENT)
 }
 
 /// What a request gets that its own sender cancelled: an event stream that has already ended,
 /// because there is nothing to say and a client that did not mean it can tell.
-pub fn cancelled() -> Answer {
+pub(crate) fn cancelled() -> Answer {
     let mut answer = empty(StatusCode::OK);
     let stream = HeaderValue::from_static("text/event-stream");
     answer.response.headers_mut().insert(CONTENT_TYPE, stream);

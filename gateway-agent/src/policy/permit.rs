@@ -1,0 +1,177 @@
+//! The authorization of requests. Only [`authorize`] creates a [`Permit`], and no upstream can be
+//! called without one.
+
+use std::{sync::Arc, time::Duration};
+
+use registry_core::Key;
+
+use super::{Access, RuntimeValidation};
+
+/// Permission for one request to one upstream.
+#[derive(Debug)]
+pub struct Permit {
+    server: Key,
+    subject: Arc<str>,
+}
+
+impl Permit {
+    /// The registered server or agent to call.
+    pub fn server(&self) -> &Key {
+        &self.server
+    }
+
+    /// The upstream's name of the called tool, prompt, resource or task.
+    pub fn subject(&self) -> &str {
+        &self.subject
+    }
+}
+
+/// The facts that decide about a request.
+#[derive(Debug)]
+pub(crate) struct Facts<'a> {
+    pub(crate) policy: RuntimeValidation,
+    pub(crate) standing: Standing,
+    /// Set if the catalog is too old for the request.
+    pub(crate) stale: Option<Stale>,
+    /// Whether the definition of the tool is quarantined.
+    pub(crate) is_quarantined: bool,
+    /// The upstream and its name of the subject. `None`: a composition, whose steps are authorized
+    /// one by one.
+    pub(crate) upstream: Option<(&'a Key, Arc<str>)>,
+}
+
+/// An authorized request.
+#[derive(Debug)]
+pub(crate) struct Authorized {
+    pub(crate) finding: Option<Finding>,
+    /// `None`: a composition.
+    pub(crate) permit: Option<Permit>,
+}
+
+/// Authorizes a request. The age of the catalog comes after the standing, so that it reveals nothing
+/// about tools that the caller may not know.
+pub(crate) fn authorize(facts: Facts<'_>) -> Result<Authorized, Denial> {
+    let finding = decide(facts.policy, facts.standing)?;
+    if let Some(stale) = facts.stale {
+        return Err(stale.into());
+    }
+    if facts.is_quarantined {
+        return Err(Denial::Quarantined);
+    }
+    let permit = facts.upstream.map(|(server, subject)| Permit { server: server.clone(), subject });
+    Ok(Authorized { finding, permit })
+}
+
+/// The relation of a caller to a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// A registered agent that declared the tool.
+    Declared,
+    /// A registered agent that did not declare the tool.
+    Undeclared,
+    /// A registered agent in a retired version.
+    RetiredAgent,
+    /// A registered agent in an unregistered version.
+    UnknownVersion,
+    /// An unregistered caller.
+    UnknownCaller,
+}
+
+/// A violation that the policy lets pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    /// The agent did not declare the tool.
+    UndeclaredDependency,
+    /// The caller is not registered.
+    UnknownCaller,
+}
+
+impl Finding {
+    /// The name in audit and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UndeclaredDependency => "undeclared-dependency",
+            Self::UnknownCaller => "unknown-caller",
+        }
+    }
+}
+
+/// The reason of a denial. All but the last two are reported to the caller as an unknown tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Denial {
+    /// The tool is not registered or cannot be served.
+    #[error("no such tool is registered, or none that can be served")]
+    NoSuchTool,
+    /// The agent did not declare the tool.
+    #[error("the agent does not declare the tool")]
+    UndeclaredDependency,
+    /// The version of the agent is retired.
+    #[error("this version of the agent is retired")]
+    RetiredAgent,
+    /// The version of the agent is not registered.
+    #[error("this version of the agent is not registered")]
+    UnknownVersion,
+    /// The caller is not registered.
+    #[error("the caller is not a registered agent")]
+    UnknownCaller,
+    /// The definition of the upstream differs from the registered or first seen one.
+    #[error("the tool is quarantined: nobody has accepted what its server says of it now")]
+    Quarantined,
+    /// The catalog is too old to tell whether the tool may still be called.
+    #[error(transparent)]
+    Stale(#[from] Stale),
+}
+
+/// A catalog that is too old for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the catalog is too old: its age is {}, the limit {}", seconds(*.age), seconds(*.limit))]
+pub struct Stale {
+    /// The time since the catalog was known to be the latest. `None`: unknown.
+    pub age: Option<Duration>,
+    /// The maximum age for the request.
+    pub limit: Option<Duration>,
+    /// Whether the tool is read-only.
+    pub is_read_only: bool,
+}
+
+pub(crate) fn seconds(time: Option<Duration>) -> String {
+    time.map_or_else(|| "an unknown time".to_owned(), |time| format!("{} s", time.as_secs()))
+}
+
+impl Denial {
+    /// The name in audit and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoSuchTool => "no-such-tool",
+            Self::UndeclaredDependency => "undeclared-dependency",
+            Self::RetiredAgent => "retired-agent",
+            Self::UnknownVersion => "unknown-version",
+            Self::UnknownCaller => "unknown-caller",
+            Self::Quarantined => "quarantined",
+            Self::Stale(_) => "stale-catalog",
+        }
+    }
+}
+
+/// Decides by the standing alone. Lists and calls ask the same.
+pub fn decide(policy: RuntimeValidation, standing: Standing) -> Result<Option<Finding>, Denial> {
+    let (access, finding, denial) = match standing {
+        Standing::Declared => return Ok(None),
+        // Independent of the modes: a retired agent must not get the access of unknown callers.
+        Standing::RetiredAgent => return Err(Denial::RetiredAgent),
+        Standing::UnknownVersion => return Err(Denial::UnknownVersion),
+        Standing::Undeclared => (
+            policy.undeclared_dependency,
+            Finding::UndeclaredDependency,
+            Denial::UndeclaredDependency,
+        ),
+        Standing::UnknownCaller => {
+            (policy.unknown_caller, Finding::UnknownCaller, Denial::UnknownCaller)
+        }
+    };
+    match access {
+        Access::Allow => Ok(None),
+        Access::Warn => Ok(Some(finding)),
+        Access::Deny => Err(denial),
+    }
+}

@@ -1,0 +1,16 @@
+//! Random identifiers.
+
+use aws_lc_rs::rand;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+
+/// The operating system gave no random bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there are no random bytes")]
+pub(crate) struct NoRandomness;
+
+/// Returns 128 random bits as visible ASCII.
+pub(crate) fn random_text() -> Result<String, NoRandomness> {
+    let mut bytes = [0; 16];
+    rand::fill(&mut bytes).map_err(|_| NoRandomness)?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}

@@ -1,0 +1,11 @@
+//! Metrics of certificates and their files.
+
+/// Counts a change of a TLS file by its outcome.
+pub(crate) fn count_change(outcome: &'static str) {
+    metrics::counter!("gateway_tls_changes_total", "outcome" => outcome).increment(1);
+}
+
+/// Counts a rejected or missing client certificate.
+pub(crate) fn count_rejected_certificate() {
+    metrics::counter!("gateway_tls_refused_certificates_total").increment(1);
+}
