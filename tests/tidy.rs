@@ -174,7 +174,7 @@ const LAYERS: &str = "
     clock fast_map files lanes logging origin outcome random secret tls_metrics capacity shares
     workers buffers jsonrpc content trace policy identity seal
     upstream findings startup admission cache freshness feed sync source contract
-    composition view permit health audit pipeline
+    composition view health audit pipeline
     mcp admin config check server
 ";
 

@@ -19,12 +19,11 @@ pub use self::metric::{Gauge, Held, count_list, count_rejection, describe_metric
 pub use self::place::place;
 use crate::{
     freshness::{Freshness, Verdict},
-    identity::{Caller, challenge::Refusal},
+    identity::Caller,
     outcome::Outcome,
-    permit::Admission,
     policy::{Denial, Finding},
     trace::{Ending, Span, context::TraceContext},
-    upstream::{Era, RawResult},
+    upstream::Era,
     view::Offer,
 };
 
@@ -138,15 +137,15 @@ impl CallRecord {
         self.freshness = Some(freshness);
     }
 
-    /// The policy lets it go on.
-    pub fn admitted(&mut self, admission: &Admission) {
-        self.offer = Some(admission.offer.clone());
-        self.finding = admission.finding;
-    }
-
-    /// It is about something besides tools, which this server has, and the policy lets it go on.
-    pub fn of_server(&mut self, server: &Key, finding: Option<Finding>) {
-        self.server = Some(server.clone());
+    /// The policy admits the operation: the call of a tool, or a request to a server.
+    pub fn admitted(
+        &mut self,
+        offer: Option<&Arc<Offer>>,
+        server: Option<&Key>,
+        finding: Option<Finding>,
+    ) {
+        self.offer = offer.cloned();
+        self.server = server.cloned();
         self.finding = finding;
     }
 
@@ -180,14 +179,14 @@ impl CallRecord {
         self.output = check;
     }
 
-    /// The upstream gave a result that goes on to the caller.
-    pub fn finished(&mut self, result: &RawResult) {
-        self.ended = if result.is_error { Outcome::ToolError } else { Outcome::Ok };
+    /// The operation continues. Until its next output it counts as cancelled.
+    pub fn reopen(&mut self) {
+        self.ended = Outcome::Cancelled;
     }
 
-    /// It is done, and its result says nothing.
-    pub fn done(&mut self) {
-        self.ended = Outcome::Ok;
+    /// The operation has its final output.
+    pub fn finished(&mut self, outcome: Outcome) {
+        self.ended = outcome;
     }
 
     /// Records a failure. `denial` is the decision of the policy if that is the reason.
@@ -195,12 +194,6 @@ impl CallRecord {
         self.ended = outcome;
         self.error = Some(error);
         self.denial = denial.or(self.denial);
-    }
-
-    /// The caller lacks scopes of the tool.
-    pub(crate) fn lacks_scopes(&mut self, refusal: &Refusal) {
-        self.ended = Outcome::Denied;
-        self.error = Some(refusal.to_string());
     }
 
     /// How much the caller gets.

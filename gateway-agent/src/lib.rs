@@ -28,7 +28,6 @@ pub mod logging;
 pub mod mcp;
 mod origin;
 mod outcome;
-pub mod permit;
 pub mod pipeline;
 pub mod policy;
 mod random;

@@ -7,6 +7,8 @@ pub enum Outcome {
     Ok,
     /// A result with `isError`.
     ToolError,
+    /// A result that asks the client for input. The client repeats the request with it.
+    InputRequired,
     /// Denied by the policy.
     Denied,
     /// Invalid input of the caller.
@@ -34,6 +36,7 @@ impl Outcome {
         match self {
             Self::Ok => "ok",
             Self::ToolError => "tool-error",
+            Self::InputRequired => "input-required",
             Self::Denied => "denied",
             Self::InvalidInput => "invalid-input",
             Self::InvalidOutput => "invalid-output",

@@ -28,10 +28,10 @@ pub(crate) trait StepRunner: fmt::Debug + Send + Sync {
 }
 
 /// The call of a tool or agent.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Step<'a> {
     pub(crate) target: &'a Target,
-    pub(crate) arguments: &'a RawValue,
+    pub(crate) arguments: Box<RawValue>,
     /// The enclosing runs, which share their limits.
     pub(crate) scope: &'a RunScope,
 }

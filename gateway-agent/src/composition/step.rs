@@ -47,7 +47,7 @@ impl Run {
         };
         let arguments = serde_json::value::to_raw_value(&input)
             .map_err(|_| Failure::new(at, Cause::Unwritable))?;
-        let step = Step { target, arguments: &arguments, scope: &self.scope };
+        let step = Step { target, arguments, scope: &self.scope };
         let StepOutput { result, steps } = self.runner.run(step).await;
         if let Some(steps) = steps {
             self.report.within(at, &steps);

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use http::request::Parts;
 use serde_json::value::RawValue;
 
 use super::{
@@ -17,9 +16,8 @@ use super::{
 };
 use crate::{
     audit::CallRecord,
-    identity::challenge::Refusal,
     mcp::render::{self, http::Answer},
-    pipeline::{self, Call, Moment, Task},
+    pipeline::{self, Authentication, Error, Invocation, Output, Target, Task, ToolCall},
     upstream::{Era, Method, Side},
 };
 
@@ -32,51 +30,39 @@ pub(super) async fn serve(
     let Some(tool) = incoming.text("name") else {
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
-    let moment = Moment::now(&endpoint.gateway, &who.claim, who.client.clone());
-    check_scopes(endpoint, incoming.parts, (&moment, &*tool))?;
-    // Later rounds of input check the scopes again.
-    let parts = endpoint.gateway.doorkeeper().asks_for_scopes().then(|| incoming.parts.clone());
     let context = manner::context(incoming, &who);
     let manner = manner::of(incoming, &who, &context, (Method::CallTool, &tool));
     if let Some(handle) = inputs::handle(incoming) {
+        let caller = (&who.claim, who.client.clone());
+        pipeline::check_scopes(&endpoint.gateway, incoming.parts, caller, &tool)?;
         return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);
     }
     let (side, meanwhile) = Side::open();
-    let call = Call {
-        context,
-        claim: who.claim.clone(),
-        client: who.client.clone(),
-        tool: tool.as_ref().into(),
-        arguments: argument(incoming),
+    let needs_scopes = endpoint.gateway.doorkeeper().asks_for_scopes();
+    let call = Invocation {
+        caller: Authentication {
+            claim: who.claim.clone(),
+            client: who.client.clone(),
+            request: needs_scopes.then(|| Box::new(incoming.parts.clone())),
+        },
+        target: Target::Tool(ToolCall {
+            name: tool.as_ref().into(),
+            arguments: argument(incoming),
+            mirror: (who.era == Era::Modern).then(|| incoming.param_headers()),
+            takes_tasks: who.takes_tasks,
+        }),
         params: incoming.other_params(&["name", "arguments"]),
-        mirror: (who.era == Era::Modern).then(|| incoming.param_headers()),
-        side: Some(side),
-        takes_tasks: who.takes_tasks,
+        context,
+        client: Some(side),
+        answers: inputs::answers(who.era),
     };
     let span = endpoint.gateway.tracer().begin(&call.context.trace);
     let record = CallRecord::begin("tools/call", who.era, &tool, incoming.bytes, span)
         .of_request(incoming.headers());
-    let request = run(endpoint.clone(), (call, moment, parts), record, who);
+    let request = run(endpoint.clone(), (call, tool.as_ref().into()), record, who);
     let running = manner::cancellable(running, request);
     let flight = Flight { running, meanwhile };
     Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
-}
-
-/// Checks the scopes of a tool and of all tools inside it, as the catalog has them now.
-fn check_scopes(
-    endpoint: &Endpoint,
-    parts: &Parts,
-    (moment, tool): (&Moment, &str),
-) -> Result<(), Refusal> {
-    if !endpoint.gateway.doorkeeper().asks_for_scopes() {
-        return Ok(());
-    }
-    let tools = moment.tools_of(&endpoint.gateway, tool);
-    endpoint.gateway.doorkeeper().check_scopes(
-        parts,
-        (Method::CallTool.as_str(), Some(tool)),
-        &tools,
-    )
 }
 
 fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
@@ -86,34 +72,16 @@ fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
 /// Runs a call to its end.
 async fn run(
     endpoint: Arc<Endpoint>,
-    (mut call, mut moment, parts): (Call, Moment, Option<Parts>),
+    (mut call, tool): (Invocation, Box<str>),
     mut record: CallRecord,
     Who { era, session, .. }: Who,
 ) -> Finished {
-    let mut rounds = 0;
-    let outcome = loop {
-        let outcome = pipeline::call_tool(&endpoint.gateway, &call, &moment, &mut record).await;
-        let Ok(result) = &outcome else { break outcome };
-        let way = (call.side.as_ref(), &mut call.params);
-        match inputs::is_to_be_repeated(result, way, (era, rounds)).await {
-            Ok(true) => {
-                rounds += 1;
-                moment = Moment::now(&endpoint.gateway, &call.claim, call.client.clone());
-                if let Some(parts) = &parts
-                    && let Err(refusal) = check_scopes(&endpoint, parts, (&moment, &call.tool))
-                {
-                    record.lacks_scopes(&refusal);
-                    return Box::new(move |id| super::refuse(Some(id), &refusal.into()));
-                }
-            }
-            Ok(false) => break outcome,
-            Err(error) => break Err(error),
-        }
-    };
+    let outcome = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
+    let outcome = outcome.and_then(Output::into_result);
     // Before the answer: the client may ask at once for the list of its tasks.
     let begun = outcome.as_ref().ok().and_then(|outcome| outcome.tasks.as_ref()?.id());
     if let (Some(session), Some(known)) = (session, begun)
-        && let Some(task) = Task::open(&endpoint.gateway, &call.claim, known)
+        && let Some(task) = Task::open(&endpoint.gateway, &call.caller.claim, known)
     {
         session.begun(|begun| begun.add(known, task));
     }
@@ -122,7 +90,10 @@ async fn run(
             Ok(outcome) => render::result::tool(id, era, outcome),
             Err(error) => {
                 error.record_in(&mut record);
-                render::call_error(id, era, &call.tool, error)
+                if let Error::Scopes(refusal) = error {
+                    return super::refuse(Some(id), &refusal.clone().into());
+                }
+                render::call_error(id, era, &tool, error)
             }
         };
         record.answered(answer.bytes);

@@ -21,7 +21,7 @@ use crate::{
     audit::{self, CallRecord},
     jsonrpc::Object,
     mcp::render::{self, http::Answer},
-    pipeline::{self, About, Relay, Task, relay},
+    pipeline::{self, About, Authentication, Invocation, Output, Target, Task},
     upstream::{
         Entries, Era, Features, Method, Param, Side, TASKS,
         naming::{self, Interfaces},
@@ -197,11 +197,11 @@ async fn subscribed(
     let mut record =
         CallRecord::begin(Method::Subscribe.as_str(), who.era, &place, incoming.bytes, span)
             .of_request(incoming.headers());
-    let caller = (&who.claim, who.client.clone());
-    let answer = match relay::watch(&endpoint.gateway, caller, &uri, &mut record).await {
+    let mut call = Invocation::subscription((who.claim.clone(), who.client.clone()), &uri);
+    let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
+    let answer = match output.and_then(Output::into_subscription) {
         Ok(subscribed) => {
             session.watch(&uri, subscribed);
-            record.done();
             render::result::raw(incoming.id, "{}")
         }
         Err(error) => {
@@ -236,16 +236,19 @@ async fn relayed(
     let audited = about.audited();
     let record = CallRecord::begin(method.as_str(), who.era, &audited, incoming.bytes, span)
         .of_request(incoming.headers());
-    let relay = Relay {
-        context,
-        claim: who.claim.clone(),
-        client: who.client.clone(),
-        method,
+    let call = Invocation {
+        caller: Authentication {
+            claim: who.claim.clone(),
+            client: who.client.clone(),
+            request: None,
+        },
         params: params(incoming, method, &about),
-        about,
-        side: Some(side),
+        target: Target::Feature { method, about },
+        context,
+        client: Some(side),
+        answers: inputs::answers(who.era),
     };
-    let request = run(endpoint.clone(), (relay, record), (who.era, subject));
+    let request = run(endpoint.clone(), (call, record), (who.era, method, subject));
     let flight = Flight { running: manner::cancellable(running, request), meanwhile };
     Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
 }
@@ -307,30 +310,23 @@ fn params(incoming: &Incoming<'_>, method: Method, about: &About) -> Vec<Param> 
 
 async fn run(
     endpoint: Arc<Endpoint>,
-    (mut relay, mut record): (Relay, CallRecord),
-    (era, subject): (Era, Box<str>),
+    (mut call, mut record): (Invocation, CallRecord),
+    (era, method, subject): (Era, Method, Box<str>),
 ) -> Finished {
-    let mut rounds = 0;
     let until = Instant::now() + tasks::LONGEST;
     let outcome = loop {
-        if relay.method == Method::TaskResult
-            && let Err(error) = tasks::settled(&endpoint, (&relay, until), &mut record).await
+        if method == Method::TaskResult
+            && let Err(error) = tasks::settled(&endpoint, (&call, until), &mut record).await
         {
             break Err(error);
         }
-        let outcome = pipeline::relay(&endpoint.gateway, &relay, &mut record).await;
-        if relay.method == Method::TaskResult && tasks::goes_on(&outcome, until) {
+        let outcome = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
+        let outcome = outcome.and_then(Output::into_result);
+        if method == Method::TaskResult && tasks::goes_on(&outcome, until) {
             continue;
         }
-        let Ok(result) = &outcome else { break outcome };
-        let way = (relay.side.as_ref(), &mut relay.params);
-        match inputs::is_to_be_repeated(result, way, (era, rounds)).await {
-            Ok(true) => rounds += 1,
-            Ok(false) => break outcome,
-            Err(error) => break Err(error),
-        }
+        break outcome;
     };
-    let method = relay.method;
     Box::new(move |id| {
         let answer = match &outcome {
             Ok(outcome) => render::result::relayed(id, era, method, outcome),

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     mcp::render,
-    pipeline::{Error, Outcome, QUESTIONS, input},
-    upstream::{Context, Era, Param, ResultType, Side},
+    pipeline::{Answers, Error, QUESTIONS},
+    upstream::{Context, Era, Side},
 };
 
 /// The request that waits here for what this one brings, if it is about one.
@@ -81,17 +81,10 @@ fn flight_of(finished: Finished) -> Flight {
     Flight { running: Box::pin(async move { finished }), meanwhile }
 }
 
-/// After an attempt: a client of the older era never sees that input is needed. It is asked, and
-/// the request is made again with its answers, which this puts into the parameters.
-pub(super) async fn is_to_be_repeated(
-    outcome: &Outcome,
-    (side, params): (Option<&Side>, &mut Vec<Param>),
-    (era, rounds): (Era, usize),
-) -> Result<bool, Error> {
-    let Some(side) = side else { return Ok(false) };
-    if era == Era::Modern || outcome.result.result_type != ResultType::InputRequired {
-        return Ok(false);
+/// A client of 2025-11-25 or before never sees that input is needed: it is asked in its session.
+pub(super) fn answers(era: Era) -> Answers {
+    match era {
+        Era::Legacy => Answers::InPlace,
+        Era::Modern => Answers::ByRepeat,
     }
-    input::ask(side, &outcome.result, (params, rounds)).await?;
-    Ok(true)
 }

@@ -148,6 +148,9 @@ pub(crate) fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> An
     if let Error::Denied(Denial::Stale(stale)) = failed {
         return result::too_old(id, era, tool, stale);
     }
+    if let Error::Scopes(refusal) = failed {
+        return rejection(Some(id), &Rejection::Refused(refusal.clone()));
+    }
     if let Error::Composition(failed) = failed {
         return result::unfinished(id, era, tool, failed);
     }
@@ -233,7 +236,7 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
             protocol(code::INTERNAL_ERROR)
         }
         Error::Denied(Denial::Quarantined | Denial::Stale(_)) => Form::Result(message),
-        Error::Denied(_) | Error::NothingWaits | Error::Arguments(_) => {
+        Error::Denied(_) | Error::Scopes(_) | Error::NothingWaits | Error::Arguments(_) => {
             protocol(code::INVALID_PARAMS)
         }
         Error::Mirror(_) => Form::Error {

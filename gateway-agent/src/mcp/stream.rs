@@ -42,7 +42,7 @@ use crate::{
     audit::{self, CallRecord},
     jsonrpc::{self, Id, ObjectWriter},
     mcp::render::{http::Answer, result::MODERN_META},
-    pipeline::relay,
+    pipeline::{self, Invocation, Output},
     upstream::{Era, Subscribed, TASKS},
 };
 
@@ -215,11 +215,12 @@ async fn resources(
         let (event, place) = ("subscriptions/listen", audit::place(uri));
         let mut record = CallRecord::begin(event, who.era, &place, incoming.bytes, span)
             .of_request(incoming.headers());
-        let caller = (&who.claim, who.client.clone());
-        let subscribed = relay::watch(&endpoint.gateway, caller, uri, &mut record).await;
-        match &subscribed {
-            Ok(_) => record.done(),
-            Err(error) => error.record_in(&mut record),
+        let caller = (who.claim.clone(), who.client.clone());
+        let mut call = Invocation::subscription(caller, uri);
+        let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
+        let subscribed = output.and_then(Output::into_subscription);
+        if let Err(error) = &subscribed {
+            error.record_in(&mut record);
         }
         Some((uri.clone(), subscribed.ok()?))
     });

@@ -20,8 +20,8 @@ use crate::{
     audit::CallRecord,
     jsonrpc::{self, Object, ObjectWriter},
     mcp::render::{self, http::Answer, result},
-    pipeline::{self, About, Error, Relay, Task},
-    upstream::{self, Phase, RELATED_TASK},
+    pipeline::{self, About, Error, Invocation, Output, Target, Task},
+    upstream::{self, Method, Phase, RELATED_TASK},
 };
 
 /// Most tasks that a session remembers; the oldest are forgotten first.
@@ -91,10 +91,11 @@ pub(super) async fn list(
         let span = endpoint.gateway.tracer().begin(&context.trace);
         let about = About::Task(known.clone(), Some(task));
         let caller = (who.claim.clone(), who.client.clone());
-        let relay = Relay::task_status(caller, about, context.clone());
-        let (method, audited) = (relay.method.as_str(), relay.about.audited());
-        let mut record = CallRecord::begin(method, who.era, &audited, 0, span);
-        match pipeline::relay(&endpoint.gateway, &relay, &mut record).await {
+        let method = Method::GetTask.as_str();
+        let mut record = CallRecord::begin(method, who.era, &about.audited(), 0, span);
+        let mut call = Invocation::task_status(caller, about, context.clone());
+        let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
+        match output.and_then(Output::into_result) {
             Ok(outcome) => Some(result::task(&outcome)),
             Err(error) => {
                 error.record_in(&mut record);
@@ -125,16 +126,19 @@ fn is_gone(error: &Error) -> bool {
 /// upstream's concurrent requests for that time.
 pub(super) async fn settled(
     endpoint: &Endpoint,
-    (relay, until): (&Relay, Instant),
+    (call, until): (&Invocation, Instant),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
-    let caller = (relay.claim.clone(), relay.client.clone());
-    let get = Relay::task_status(caller, relay.about.clone(), relay.context.clone());
+    let Target::Feature { about, .. } = &call.target else { return Ok(()) };
+    let caller = (call.caller.claim.clone(), call.caller.client.clone());
     // Each wait polls the server, as a subscription does.
-    let principal = endpoint.gateway.principal(&relay.claim);
+    let principal = endpoint.gateway.principal(&caller.0);
     let _share = endpoint.state.task_watches.take(&principal).map_err(upstream::Error::from)?;
+    let mut get = Invocation::task_status(caller, about.clone(), call.context.clone());
     loop {
-        let outcome = pipeline::relay(&endpoint.gateway, &get, record).await?;
+        let output = pipeline::invoke(&endpoint.gateway, &mut get, record).await?;
+        let outcome = output.into_result()?;
+        record.reopen();
         let task = &outcome.result.result;
         let status =
             Object::parse(task).ok().and_then(|task| Some(task.find("status")?.get().to_owned()));

@@ -8,6 +8,7 @@ use super::{arguments::InvalidArguments, message, mirror::Mismatch, projection};
 use crate::{
     audit::CallRecord,
     composition::{self, Effects, StepError},
+    identity::challenge::Refusal,
     outcome::Outcome,
     policy::Denial,
     upstream,
@@ -25,6 +26,9 @@ pub enum Error {
     /// The policy says no.
     #[error(transparent)]
     Denied(#[from] Denial),
+    /// The caller lacks scopes of the tool.
+    #[error(transparent)]
+    Scopes(#[from] Refusal),
     /// A header does not mirror its argument.
     #[error(transparent)]
     Mirror(#[from] Mismatch),
@@ -109,7 +113,9 @@ impl Error {
     /// The outcome of an operation that failed with this error.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
-            Self::Denied(_) | Self::Upstream(upstream::Error::NoSubject { .. }) => Outcome::Denied,
+            Self::Denied(_)
+            | Self::Scopes(_)
+            | Self::Upstream(upstream::Error::NoSubject { .. }) => Outcome::Denied,
             Self::Mirror(_)
             | Self::Arguments(_)
             | Self::HiddenField { .. }
@@ -160,6 +166,7 @@ impl Error {
             | Self::NothingWaits => true,
             Self::NoCatalog
             | Self::Denied(_)
+            | Self::Scopes(_)
             | Self::Mirror(_)
             | Self::Arguments(_)
             | Self::HiddenField { .. }

@@ -8,7 +8,7 @@ use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Settings;
+use super::{Settings, route};
 use crate::{
     audit,
     buffers::Buffers,
@@ -16,7 +16,6 @@ use crate::{
     contract::Contracts,
     freshness::Watchman,
     identity::{Caller, ClientInfo, HeaderClaim, doorkeeper::Doorkeeper, identify},
-    permit,
     policy::RuntimeValidation,
     seal::Sealer,
     shares::Principal,
@@ -171,7 +170,7 @@ impl Gateway {
 
     /// What a caller may see, at that moment.
     pub fn view(&self, snapshot: &Snapshot, caller: &Caller) -> Arc<View> {
-        self.views.of(snapshot, &permit::audience(self.policy(), caller))
+        self.views.of(snapshot, &route::audience(self.policy(), caller))
     }
 
     /// What the servers behind a view have besides tools, at that moment.

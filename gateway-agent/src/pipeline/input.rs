@@ -1,21 +1,18 @@
-//! Asking a caller for what a tool needs in the middle of a call, and making the call again with the
-//! answers (basic/patterns/mrtr).
-//!
-//! Deliberately absent: callers that are told of it and come again by themselves.
+//! Input that a tool needs in the middle of a call (basic/patterns/mrtr).
 
 use serde_json::value::RawValue;
 
 use super::Error;
 use crate::{
     jsonrpc::{Object, ObjectWriter},
-    upstream::{self, Param, RawResult, Side},
+    upstream::{self, Context, Param, RawResult, ResultType, Side},
 };
 
 /// How often one request may ask before its caller is spared more.
 const ROUNDS: usize = 16;
 
 /// Asks all that a result asks for, and puts the answers into the parameters of the next round.
-pub(crate) async fn ask(
+pub(super) async fn ask(
     side: &Side,
     result: &RawResult,
     (params, rounds): (&mut Vec<Param>, usize),
@@ -58,4 +55,34 @@ async fn answered(side: &Side, result: &RawValue) -> Option<Vec<Param>> {
 
 fn param(name: &str, value: String) -> Option<Param> {
     Some(Param { name: name.into(), value: RawValue::from_string(value).ok()? })
+}
+
+/// The questions of upstreams and the client capability that each needs.
+pub(crate) const QUESTIONS: [(&str, &str); 3] = [
+    ("elicitation/create", "elicitation"),
+    ("sampling/createMessage", "sampling"),
+    ("roots/list", "roots"),
+];
+
+/// Rejects questions that the client did not declare it can answer.
+pub(super) fn check(result: &RawResult, context: &Context) -> Result<(), Error> {
+    if result.result_type != ResultType::InputRequired {
+        return Ok(());
+    }
+    let members = Object::parse(&result.result).unwrap_or_default();
+    let asked = members.find("inputRequests").and_then(|raw| Object::parse(raw).ok());
+    for request in asked.unwrap_or_default().members() {
+        let method = Object::parse(request.value)
+            .ok()
+            .and_then(|members| serde_json::from_str::<String>(members.find("method")?.get()).ok());
+        let needed = QUESTIONS.iter().find(|(known, _)| Some(*known) == method.as_deref());
+        match needed {
+            Some((_, capability)) if !context.capabilities.can(capability) => {
+                return Err(Error::Incapable { capability });
+            }
+            Some(_) => {}
+            None => return Err(upstream::Error::from(upstream::Breach::ResultType).into()),
+        }
+    }
+    Ok(())
 }

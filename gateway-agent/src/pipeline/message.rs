@@ -26,6 +26,7 @@ pub(crate) fn of<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
         Error::Denied(Denial::Stale(stale)) => format!("{tool} was not called: {stale}").into(),
         // The caller must not learn whether the tool exists.
         Error::Denied(_) => format!("Unknown tool: {tool}").into(),
+        Error::Scopes(refusal) => refusal.to_string().into(),
         Error::Mirror(mismatch) => mismatch.to_string().into(),
         Error::Arguments(invalid) => invalid.to_string().into(),
         Error::HiddenField { pointer } => {

@@ -12,7 +12,7 @@ use registry_core::spec::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{Error, Passage};
+use super::{Error, Invocation};
 use crate::{
     content,
     jsonrpc::{Object, ObjectWriter, code},
@@ -45,12 +45,12 @@ pub(super) struct Shielded {
 
 impl Shielded {
     /// Without tasks, whose results would come past this, and with a narrower way back.
-    pub(super) fn of(passage: &Passage<'_>) -> Self {
-        let params = passage.params.iter().filter(|param| &*param.name != "task");
+    pub(super) fn of(call: &Invocation, params: &[Param]) -> Self {
+        let params = params.iter().filter(|param| &*param.name != "task");
         Self {
-            context: passage.context.without_tasks(),
+            context: call.context.without_tasks(),
             params: params.cloned().collect(),
-            side: passage.side.map(Side::with_numbers_only),
+            side: call.client.as_ref().map(Side::with_numbers_only),
         }
     }
 }

@@ -4,48 +4,64 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::{Error, Gateway, Passage, Passed, arguments::Arguments, input, pass};
+use super::{
+    Answers, Authentication, Error, Gateway, Invocation, Outcome, Output, StepCall, Target,
+    arguments::Arguments, invoke, send::Onward,
+};
 use crate::{
     audit::{CallRecord, Lineage},
-    composition::{self, BoxFuture, Failed, Owner, Step, StepOutput, StepRunner},
+    composition::{self, BoxFuture, Failed, Owner, Step, StepOutput, StepRunner, Steps},
     jsonrpc::ObjectWriter,
-    permit,
     policy::Denial,
-    upstream::{Context, ResultType, Side},
+    shares::Principal,
+    upstream::{Context, RawResult, Side},
     view::{Composed, Offer},
 };
 
-/// Calls a composed tool.
-pub(super) async fn call(
-    gateway: &Arc<Gateway>,
-    composed: &Arc<Composed>,
-    (offer, mut arguments): (&Offer, Arguments<'_>),
-    passage: Passage<'_>,
-    record: &mut CallRecord,
-) -> Result<Passed, Error> {
-    let trace = record.inward(&passage.context.trace);
-    let owner = Owner { claim: passage.claim.clone(), principal: passage.principal.clone() };
-    let runner = Runner {
-        gateway: Arc::clone(gateway),
-        composed: Arc::clone(composed),
-        owner: owner.clone(),
-        context: Context { trace, ..passage.context.without_tasks() },
-        client: passage.side.cloned(),
-        lineage: record.lineage(offer.key()),
-    };
-    let call = composition::Call {
-        tool: offer.key(),
-        plan: composed.plan(),
-        runner: Arc::new(runner),
-        memory: gateway.compositions(),
-        owner,
-        scope: passage.scope,
-        response_bytes: gateway.settings().upstream.response_bytes,
-        buffered: passage.context.buffered.as_ref(),
-    };
-    match composition::call(call, arguments.value()?).await {
-        (Ok(result), steps) => Ok(Passed { result, steps: Some(steps) }),
-        (Err(failure), steps) => Err(Error::Composition(Box::new(Failed { failure, steps }))),
+/// The call of a composed tool.
+pub(super) struct Composition<'a> {
+    pub(super) gateway: &'a Arc<Gateway>,
+    pub(super) composed: &'a Arc<Composed>,
+    pub(super) offer: &'a Offer,
+    pub(super) call: &'a Invocation,
+    pub(super) onward: &'a Onward<'a>,
+}
+
+impl Composition<'_> {
+    /// Runs the composition.
+    pub(super) async fn call(
+        self,
+        mut arguments: Arguments<'_>,
+        principal: &Principal,
+        record: &mut CallRecord,
+    ) -> Result<(RawResult, Steps), Error> {
+        let Self { gateway, composed, offer, call, onward } = self;
+        let context = onward.context();
+        let trace = record.inward(&context.trace);
+        let owner = Owner { claim: call.caller.claim.clone(), principal: principal.clone() };
+        let runner = Runner {
+            gateway: Arc::clone(gateway),
+            composed: Arc::clone(composed),
+            owner: owner.clone(),
+            context: Context { trace, ..context.without_tasks() },
+            client: onward.client().cloned(),
+            lineage: record.lineage(offer.key()),
+        };
+        let scope = if let Target::Step(step) = &call.target { Some(&step.scope) } else { None };
+        let run = composition::Call {
+            tool: offer.key(),
+            plan: composed.plan(),
+            runner: Arc::new(runner),
+            memory: gateway.compositions(),
+            owner,
+            scope,
+            response_bytes: gateway.settings().upstream.response_bytes,
+            buffered: context.buffered.as_ref(),
+        };
+        match composition::call(run, arguments.value()?).await {
+            (Ok(result), steps) => Ok((result, steps)),
+            (Err(failure), steps) => Err(Error::Composition(Box::new(Failed { failure, steps }))),
+        }
     }
 }
 
@@ -72,10 +88,28 @@ impl StepRunner for Runner {
             };
             let span = self.gateway.tracer().begin(&self.context.trace);
             let mut record = self.lineage.begin(&tool, step.arguments.get().len(), span);
-            // The composition reads the result and drops it before the step ends.
-            let context = self.context.of_step();
-            match self.attempt(offer, (step, &context), &mut record).await {
-                Ok(Passed { result, steps }) => {
+            let Step { arguments, scope, .. } = step;
+            let mut call = Invocation {
+                caller: Authentication {
+                    claim: self.owner.claim.clone(),
+                    client: None,
+                    request: None,
+                },
+                target: Target::Step(StepCall {
+                    offer: Arc::clone(offer),
+                    arguments,
+                    owner: self.owner.clone(),
+                    scope: scope.clone(),
+                }),
+                params: Vec::new(),
+                // The composition reads the result and drops it before the step ends.
+                context: self.context.of_step(),
+                client: self.client.as_ref().map(Side::for_questions),
+                answers: Answers::InPlace,
+            };
+            let output = invoke(&self.gateway, &mut call, &mut record).await;
+            match output.and_then(Output::into_result) {
+                Ok(Outcome { result, steps, .. }) => {
                     record.answered(result.result.get().len());
                     StepOutput { result: Ok(result), steps }
                 }
@@ -104,40 +138,5 @@ impl StepRunner for Runner {
 
     fn detached(&self) -> Arc<dyn StepRunner> {
         Arc::new(Self { client: None, ..self.clone() })
-    }
-}
-
-impl Runner {
-    /// Calls the tool until it needs no more input of the caller.
-    async fn attempt(
-        &self,
-        offer: &Arc<Offer>,
-        (step, context): (Step<'_>, &Context),
-        record: &mut CallRecord,
-    ) -> Result<Passed, Error> {
-        let mut params = Vec::new();
-        let side = self.client.as_ref().map(Side::for_questions);
-        for rounds in 0.. {
-            let admission =
-                permit::admit_step(self.gateway.policy(), &self.gateway.watchman().look(), offer)?;
-            record.admitted(&admission);
-            let passage = Passage {
-                claim: &self.owner.claim,
-                arguments: Some(step.arguments),
-                params: &params,
-                mirror: None,
-                context,
-                side: side.as_ref(),
-                principal: &self.owner.principal,
-                scope: Some(step.scope),
-            };
-            let passed = pass(&self.gateway, admission, &passage, record).await?;
-            if passed.result.result_type != ResultType::InputRequired {
-                return Ok(passed);
-            }
-            let side = side.as_ref().ok_or(Error::NothingWaits)?;
-            input::ask(side, &passed.result, (&mut params, rounds)).await?;
-        }
-        Err(Error::NothingWaits)
     }
 }

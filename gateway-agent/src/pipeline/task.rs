@@ -10,14 +10,14 @@ use registry_core::Key;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Call, Error, Gateway, Relay, validate};
+use super::{Error, Gateway, Invocation, Target, ToolCall, validate};
 use crate::{
     audit::CallRecord,
     identity::HeaderClaim,
     jsonrpc::{self, Object},
     policy::Mode,
     seal::Sealer,
-    upstream::{self, Method, Param, RawResult, TASK_PARAM},
+    upstream::{self, Context, Method, Param, RawResult, TASK_PARAM},
     view::{Offer, TaskSupport},
 };
 
@@ -47,16 +47,16 @@ impl Task {
 pub(super) async fn check(
     gateway: &Gateway,
     offer: &Offer,
-    (asked, task): (&Relay, &RawResult),
+    (method, context, task): (Method, &Context, &RawResult),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
-    if asked.method == Method::TaskResult {
+    if method == Method::TaskResult {
         if offer.projection().is_some() {
             return Err(Error::TaskSupport { is_required: false });
         }
         let is_checked = !task.is_error && offer.checks().output != Mode::Ignore;
         return if is_checked {
-            validate::output(gateway, offer, (&task.result, &asked.context), record).await
+            validate::output(gateway, offer, (&task.result, context), record).await
         } else {
             Ok(())
         };
@@ -70,7 +70,7 @@ pub(super) async fn check(
     if is_error {
         return Ok(());
     }
-    validate::output(gateway, offer, (result, &asked.context), record).await
+    validate::output(gateway, offer, (result, context), record).await
 }
 
 #[derive(Default, Deserialize)]
@@ -190,10 +190,13 @@ fn id_in(result: &RawValue) -> Option<Box<str>> {
 
 /// The parameters of a call as its tool takes them: `task` of 2025-11-25 only where the client and the
 /// tool agree on it.
-pub(super) fn params<'a>(offer: &Offer, call: &'a Call) -> Result<Cow<'a, [Param]>, Error> {
+pub(super) fn params<'a>(offer: &Offer, call: &'a Invocation) -> Result<Cow<'a, [Param]>, Error> {
+    let Target::Tool(ToolCall { takes_tasks, .. }) = &call.target else {
+        return Ok(Cow::Borrowed(&call.params));
+    };
     let is_other = |param: &&Param| &*param.name != TASK_PARAM;
     let asks = call.params.iter().any(|param| !is_other(&param));
-    match (asks && call.takes_tasks, offer.task_support()) {
+    match (asks && *takes_tasks, offer.task_support()) {
         (true, TaskSupport::Forbidden) => Err(Error::TaskSupport { is_required: false }),
         (false, TaskSupport::Required) => Err(Error::TaskSupport { is_required: true }),
         (false, _) if asks => Ok(call.params.iter().filter(is_other).cloned().collect()),

@@ -8,7 +8,10 @@ use std::sync::{Arc, LazyLock};
 use registry_core::schema_compile::{Instance, Unreadable, Validator, Violation};
 use serde_json::value::RawValue;
 
-use super::{Arguments, Error, Gateway, arguments::InvalidArguments};
+use super::{
+    Error, Gateway,
+    arguments::{Arguments, InvalidArguments},
+};
 use crate::{
     audit::{CallRecord, Check},
     jsonrpc::Object,

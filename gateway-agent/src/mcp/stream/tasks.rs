@@ -19,10 +19,10 @@ use crate::{
     audit::CallRecord,
     jsonrpc::{self, Object},
     mcp::render::result,
-    pipeline::{self, About, Error, Outcome, Relay, Task},
+    pipeline::{self, About, Error, Invocation, Outcome, Output, Task},
     policy::Denial,
     shares::{Scarce, Share, Shares},
-    upstream::{self, Context},
+    upstream::{self, Context, Method},
 };
 
 /// Most tasks of one subscription.
@@ -141,10 +141,12 @@ impl Watched {
         let gateway = &self.endpoint.gateway;
         let span = gateway.tracer().begin(&self.context.trace);
         let caller = (self.who.claim.clone(), self.who.client.clone());
-        let relay = Relay::task_status(caller, self.about.clone(), self.context.clone());
-        let (method, audited) = (relay.method.as_str(), relay.about.audited());
-        let mut record = CallRecord::begin(method, self.who.era, &audited, 0, span);
-        let outcome = pipeline::relay(gateway, &relay, &mut record).await;
+        let about = self.about.clone();
+        let method = Method::GetTask.as_str();
+        let mut record = CallRecord::begin(method, self.who.era, &about.audited(), 0, span);
+        let mut call = Invocation::task_status(caller, about, self.context.clone());
+        let output = pipeline::invoke(gateway, &mut call, &mut record).await;
+        let outcome = output.and_then(Output::into_result);
         if let Err(error) = &outcome {
             error.record_in(&mut record);
         }

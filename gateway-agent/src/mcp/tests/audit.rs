@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
 use super::{
@@ -172,6 +173,44 @@ async fn who_watches_a_resource_or_may_not_has_its_event() {
     ]);
     assert_eq!(told("resources/subscribe"), expected);
     assert_eq!(told("subscriptions/listen"), expected, "one for each");
+}
+
+#[tokio::test]
+async fn round_of_input_is_recorded_as_input_required() {
+    let (bench, _) = relayed::bench(Era::Modern, "").await;
+    let (log, _guard) = Log::start();
+    let ask = async |params: Value| bench.got(relayed::able("tools/call", params).build()).await;
+    let first = ask(json!({ "name": "asks" })).await.result();
+    let answers = json!({ "who": { "action": "accept" } });
+    let params = json!({ "name": "asks", "requestState": first["requestState"],
+        "inputResponses": answers });
+    assert_eq!(ask(params).await.result()["resultType"], "complete");
+    let outcomes: Vec<_> = log.events().iter().map(|event| event["outcome"].clone()).collect();
+    assert_eq!(outcomes, ["input-required", "ok"]);
+    assert!(log.events().iter().all(|event| event.get("cost").is_none()));
+}
+
+#[tokio::test]
+async fn call_cancelled_in_second_round_is_recorded_as_cancelled() {
+    let (bench, far_side) = relayed::bench(Era::Modern, "").await;
+    let session = relayed::able_session(&bench).await;
+    let (log, _guard) = Log::start();
+    let ask = Ask::legacy(&session, "tools/call", json!({ "name": "asks" })).by("a");
+    let mut body = bench.send(ask.build()).await.into_body().into_data_stream();
+    let mut text = String::new();
+    while !text.contains("elicitation/create") {
+        text.push_str(std::str::from_utf8(&body.next().await.unwrap().unwrap()).unwrap());
+    }
+    assert_eq!(far_side.seen("tools/call").len(), 1, "the first round has a result");
+    let mut cancel = Ask::legacy(&session, "", json!({})).by("a");
+    cancel.body = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled",
+        "params": { "requestId": 8 } });
+    assert_eq!(bench.got(cancel.build()).await.status, 202);
+    while body.next().await.is_some() {}
+    let calls: Vec<_> =
+        log.events().into_iter().filter(|event| event["event"] == "tools/call").collect();
+    assert_eq!(fields(&calls[0], &["tool", "outcome"]), ["asks", "cancelled"]);
+    assert_eq!(calls.len(), 1);
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ pub(super) async fn bench(era: Era, prefix: &str) -> (Bench, FarSide) {
 }
 
 /// A modern request of a client that can be asked by elicitation.
-fn able(method: &str, params: Value) -> Ask {
+pub(super) fn able(method: &str, params: Value) -> Ask {
     let mut ask = Ask::modern(method, params).by("a");
     ask.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
         json!({ "elicitation": {} });
@@ -51,7 +51,7 @@ fn able(method: &str, params: Value) -> Ask {
 }
 
 /// A session of a client that can be asked by elicitation.
-async fn able_session(bench: &Bench) -> String {
+pub(super) async fn able_session(bench: &Bench) -> String {
     let mut ask = Ask::initialize("2025-11-25").by("a");
     ask.body["params"]["capabilities"] = json!({ "elicitation": {} });
     let got = bench.got(ask.build()).await;

@@ -222,7 +222,7 @@ async fn what_is_done_inside_of_a_composition_that_is_a_step_is_told_too() {
 }
 
 #[tokio::test]
-async fn it_is_known_what_a_call_comes_to_and_how_deep() {
+async fn composed_tool_knows_all_tools_inside_it() {
     let composed = Composed::start(vec![
         composition("inner", pipeline(&[step("a", "echo", json!(null))])),
         around(
@@ -232,11 +232,11 @@ async fn it_is_known_what_a_call_comes_to_and_how_deep() {
         ),
     ])
     .await;
-    let claim = crate::identity::HeaderClaim::Absent;
-    let gateway = &composed.bench.gateway;
-    let called = crate::pipeline::Moment::now(gateway, &claim, None).tools_of(gateway, "outer");
+    let views = composed.bench.gateway.views();
+    let offer = views.registered(&views.now(), &"tool/outer@1.0.0".parse().unwrap()).unwrap();
+    let called = offer.composed().unwrap().reach();
     let called: Vec<_> = called.iter().map(registry_core::Name::as_str).collect();
-    assert_eq!(called, ["echo", "inner", "outer", "say"]);
+    assert_eq!(called, ["echo", "inner", "say"]);
 }
 
 #[tokio::test]

@@ -75,10 +75,12 @@ fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
     );
     let snapshot = views.now();
     let fresh = Freshness::of(Some(Duration::ZERO), MaxStaleness::default());
-    let admission = admit(policy, &fresh, &caller(agent), &views.sight(&snapshot), tool)?;
+    let offered = offered(policy, &caller(agent), &views.sight(&snapshot), tool)?;
+    let version = offered.offer.key().version.to_string();
+    let admission = admit(policy, &fresh, Route::Tool(offered))?;
     assert_eq!(admission.permit.as_ref().unwrap().server().to_string(), "server/up@1.0.0");
     assert_eq!(admission.permit.as_ref().unwrap().subject(), tool);
-    Ok((admission.offer.key().version.to_string(), admission.finding))
+    Ok((version, admission.finding))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is compared with outcomes")]

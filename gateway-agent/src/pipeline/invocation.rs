@@ -1,0 +1,231 @@
+//! One operation of one caller, on any surface, and what it came to.
+
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+
+use http::{HeaderMap, request::Parts};
+use registry_core::{Name, Revision};
+use serde_json::value::RawValue;
+
+use super::{Error, Task, TaskNames};
+use crate::{
+    audit,
+    composition::{Owner, RunScope, Steps},
+    freshness::Freshness,
+    identity::{ClientInfo, HeaderClaim},
+    outcome,
+    policy::Denial,
+    upstream::{Context, Method, Param, RawResult, ResourceNames, ResultType, Side, Subscribed},
+    view::Offer,
+};
+
+/// An operation: the call of a tool, a request about another feature of a server, or a step of a
+/// composition. It owns its data, so its execution can outlive the request that started it.
+#[derive(Debug)]
+pub(crate) struct Invocation {
+    pub(crate) caller: Authentication,
+    pub(crate) target: Target,
+    /// All parameters but the subject, the arguments and `_meta`.
+    pub(crate) params: Vec<Param>,
+    pub(crate) context: Context,
+    /// The channel to the client, for progress, log messages and questions.
+    pub(crate) client: Option<Side>,
+    pub(crate) answers: Answers,
+}
+
+/// The authenticated caller.
+#[derive(Debug)]
+pub(crate) struct Authentication {
+    pub(crate) claim: HeaderClaim,
+    /// The client program, as it describes itself.
+    pub(crate) client: Option<Arc<ClientInfo>>,
+    /// The HTTP request, if tools need scopes.
+    pub(crate) request: Option<Box<Parts>>,
+}
+
+/// How the questions of an upstream are answered when its result is that it needs input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// The client is asked, and the operation continues.
+    InPlace,
+    /// The result goes to the client, which repeats the request with its answers.
+    ByRepeat,
+}
+
+/// The subject of an operation.
+#[derive(Debug)]
+pub(crate) enum Target {
+    Tool(ToolCall),
+    Feature { method: Method, about: About },
+    Step(StepCall),
+}
+
+/// The call of a tool by its name.
+#[derive(Debug)]
+pub(crate) struct ToolCall {
+    /// The caller's name of the tool.
+    pub(crate) name: Box<str>,
+    pub(crate) arguments: Option<Box<RawValue>>,
+    /// The headers that mirror arguments, if the protocol version has them.
+    pub(crate) mirror: Option<HeaderMap>,
+    /// Whether the client knows tasks of 2025-11-25.
+    pub(crate) takes_tasks: bool,
+}
+
+/// A step of a composition. The authorization of the composition covers it.
+#[derive(Debug)]
+pub(crate) struct StepCall {
+    pub(crate) offer: Arc<Offer>,
+    pub(crate) arguments: Box<RawValue>,
+    /// The caller of the composition.
+    pub(crate) owner: Owner,
+    /// The enclosing runs.
+    pub(crate) scope: RunScope,
+}
+
+impl Target {
+    pub(super) fn arguments(&self) -> Option<&RawValue> {
+        match self {
+            Self::Tool(call) => call.arguments.as_deref(),
+            Self::Step(step) => Some(&step.arguments),
+            Self::Feature { .. } => None,
+        }
+    }
+
+    pub(super) fn mirror(&self) -> Option<&HeaderMap> {
+        if let Self::Tool(call) = self { call.mirror.as_ref() } else { None }
+    }
+}
+
+/// The subject of a request about something besides tools, under the caller's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum About {
+    Prompt(Box<str>),
+    /// A resource or a template of resources.
+    Resource(Box<str>),
+    /// A task: its id, and the task itself if it belongs to the caller.
+    Task(Box<str>, Option<Task>),
+}
+
+impl About {
+    /// The caller's name of the subject.
+    pub(crate) fn known(&self) -> &str {
+        match self {
+            Self::Prompt(known) | Self::Resource(known) | Self::Task(known, _) => known,
+        }
+    }
+
+    /// The name in the audit: the place of a resource, and the tool that began a task.
+    pub(crate) fn audited(&self) -> Cow<'_, str> {
+        match self {
+            Self::Prompt(name) => Cow::Borrowed(name),
+            Self::Resource(uri) => audit::place(uri).into(),
+            Self::Task(_, task) => task.as_ref().map_or("", |task| &task.tool).into(),
+        }
+    }
+}
+
+impl Invocation {
+    /// `resources/subscribe` of a caller.
+    pub(crate) fn subscription(
+        (claim, client): (HeaderClaim, Option<Arc<ClientInfo>>),
+        uri: &str,
+    ) -> Self {
+        let about = About::Resource(uri.into());
+        Self::of_feature((claim, client), Method::Subscribe, about, Context::default())
+    }
+
+    /// `tasks/get` of a caller.
+    pub(crate) fn task_status(
+        caller: (HeaderClaim, Option<Arc<ClientInfo>>),
+        about: About,
+        context: Context,
+    ) -> Self {
+        Self::of_feature(caller, Method::GetTask, about, context)
+    }
+
+    fn of_feature(
+        (claim, client): (HeaderClaim, Option<Arc<ClientInfo>>),
+        method: Method,
+        about: About,
+        context: Context,
+    ) -> Self {
+        Self {
+            caller: Authentication { claim, client, request: None },
+            target: Target::Feature { method, about },
+            params: Vec::new(),
+            context,
+            client: None,
+            answers: Answers::ByRepeat,
+        }
+    }
+}
+
+/// The output of an operation.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most outputs are results, and each would be boxed")]
+pub(crate) enum Output {
+    Result(Outcome),
+    /// A subscription to a resource.
+    Subscribed(Subscribed),
+}
+
+/// A result and the facts that its renderer needs.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The upstream's result, or its projection.
+    pub result: RawResult,
+    /// The revision of the catalog that decided.
+    pub revision: Revision,
+    /// The age of that catalog.
+    pub freshness: Freshness,
+    /// The names of the server's resources for callers, if they are exposed.
+    pub names: Option<ResourceNames>,
+    /// The caller's ids of tasks, if the result can contain any.
+    pub tasks: Option<TaskNames>,
+    /// The steps of a composition.
+    pub steps: Option<Steps>,
+}
+
+impl Output {
+    /// The result that needs input of the client, if it is one.
+    pub(super) fn needs_input(&self) -> Option<&RawResult> {
+        match self {
+            Self::Result(outcome) if outcome.result.result_type == ResultType::InputRequired => {
+                Some(&outcome.result)
+            }
+            _ => None,
+        }
+    }
+
+    /// The outcome in the audit.
+    pub(super) fn outcome(&self) -> outcome::Outcome {
+        match self {
+            Self::Result(_) if self.needs_input().is_some() => outcome::Outcome::InputRequired,
+            Self::Result(outcome) if outcome.result.is_error => outcome::Outcome::ToolError,
+            Self::Result(_) | Self::Subscribed(_) => outcome::Outcome::Ok,
+        }
+    }
+
+    /// The result. Only a subscription has none.
+    pub(crate) fn into_result(self) -> Result<Outcome, Error> {
+        match self {
+            Self::Result(outcome) => Ok(outcome),
+            Self::Subscribed(_) => Err(Denial::NoSuchTool.into()),
+        }
+    }
+
+    /// The subscription. Only `resources/subscribe` has one.
+    pub(crate) fn into_subscription(self) -> Result<Subscribed, Error> {
+        match self {
+            Self::Subscribed(subscribed) => Ok(subscribed),
+            Self::Result(_) => Err(Denial::NoSuchTool.into()),
+        }
+    }
+}
+
+/// The names of a tool and of all tools inside it.
+pub(super) fn tools_of(offer: &Offer) -> BTreeSet<Name> {
+    let mut tools = offer.composed().map(|composed| composed.reach().clone()).unwrap_or_default();
+    tools.insert(offer.name().clone());
+    tools
+}

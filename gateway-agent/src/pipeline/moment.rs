@@ -1,0 +1,139 @@
+//! The catalog, its age and the caller at one moment, and the decisions that depend on them.
+
+use std::{borrow::Cow, sync::Arc};
+
+use http::request::Parts;
+use registry_core::entity::Exposure;
+
+use super::{
+    About, Authentication, Error, Gateway, Invocation, Target,
+    invocation::tools_of,
+    route::{self, FeatureRoute, Offered, Route, TaskRoute},
+};
+use crate::{
+    audit::CallRecord,
+    freshness::Freshness,
+    identity::{Caller, ClientInfo, HeaderClaim, challenge::Refusal},
+    policy::{Denial, Standing},
+    shares::Principal,
+    upstream::{Method, naming},
+    view::Snapshot,
+};
+
+/// The state that one round of an operation sees.
+#[derive(Debug)]
+pub(super) struct Moment {
+    pub(super) freshness: Freshness,
+    pub(super) snapshot: Arc<Snapshot>,
+    /// `None` for a step, which the authorization of its composition covers.
+    caller: Option<Caller>,
+    pub(super) principal: Principal,
+}
+
+impl Moment {
+    /// Reads the current catalog and finds the caller in it.
+    pub(super) fn now(gateway: &Gateway, call: &Invocation, record: &mut CallRecord) -> Self {
+        if let Target::Step(step) = &call.target {
+            // The record of a step has the caller and the catalog of its composition.
+            return Self {
+                freshness: gateway.watchman().look(),
+                snapshot: gateway.views().now(),
+                caller: None,
+                principal: step.owner.principal.clone(),
+            };
+        }
+        let Authentication { claim, client, .. } = &call.caller;
+        let (moment, caller) = Self::of(gateway, claim, client.clone());
+        record.identified(moment.snapshot.catalog.revision(), &caller);
+        record.dated(moment.freshness);
+        Self { caller: Some(caller), ..moment }
+    }
+
+    fn of(
+        gateway: &Gateway,
+        claim: &HeaderClaim,
+        client: Option<Arc<ClientInfo>>,
+    ) -> (Self, Caller) {
+        // The age first: it must not be younger than the catalog.
+        let freshness = gateway.watchman().look();
+        let snapshot = gateway.views().now();
+        let caller = gateway.identify(&snapshot, claim, client);
+        let principal = caller.principal(claim);
+        (Self { freshness, snapshot, caller: None, principal }, caller)
+    }
+
+    /// Finds what the caller's name of the target stands for. An invisible target is unknown.
+    ///
+    /// Scopes are checked on the same catalog. A tool that the caller may not call reveals no scopes of
+    /// its own.
+    pub(super) fn route(&self, gateway: &Gateway, call: &Invocation) -> Result<Route, Error> {
+        let is_ready = || self.snapshot.has_catalog().then_some(()).ok_or(Error::NoCatalog);
+        match &call.target {
+            Target::Tool(tool) => {
+                let offered = self.offered(gateway, &tool.name);
+                if let Some(parts) = &call.caller.request {
+                    let tools = offered.as_ref().map(|found| tools_of(&found.offer));
+                    let asked = (Method::CallTool.as_str(), Some(&*tool.name));
+                    let tools = tools.unwrap_or_default();
+                    gateway.doorkeeper().check_scopes(parts, asked, &tools)?;
+                }
+                is_ready()?;
+                Ok(Route::Tool(offered?))
+            }
+            Target::Step(step) => {
+                let offer = Arc::clone(&step.offer);
+                Ok(Route::Tool(Offered { offer, standing: Standing::Declared }))
+            }
+            Target::Feature { method, about } => {
+                is_ready()?;
+                self.feature(gateway, *method, about)
+            }
+        }
+    }
+
+    fn offered(&self, gateway: &Gateway, tool: &str) -> Result<Offered, Denial> {
+        let sight = gateway.views().sight(&self.snapshot);
+        let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
+        route::offered(gateway.policy(), caller, &sight, tool)
+    }
+
+    fn feature(&self, gateway: &Gateway, method: Method, about: &About) -> Result<Route, Error> {
+        let ((prefix, own), needed) = match about {
+            About::Prompt(name) => {
+                let (prefix, own) = naming::prompt(name);
+                ((prefix, Cow::Borrowed(own)), Exposure::Prompts)
+            }
+            About::Resource(uri) => {
+                (self.snapshot.definitions.interfaces().resolve(uri), Exposure::Resources)
+            }
+            About::Task(known, task) => {
+                let (task, known) = (task.clone().ok_or(Denial::NoSuchTool)?, known.clone());
+                let offered = self.offered(gateway, &task.tool)?;
+                return Ok(Route::Task(TaskRoute { method, offered, task, known }));
+            }
+        };
+        let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
+        let view = gateway.view(&self.snapshot, caller);
+        let showcase = gateway.showcase(&self.snapshot, &view);
+        let shown = showcase.find(prefix).filter(|shown| shown.exposes(needed));
+        let shown = shown.ok_or(Denial::NoSuchTool)?;
+        let (server, subject) = (shown.server.clone(), (&*own).into());
+        Ok(Route::Feature(FeatureRoute { method, server, subject }))
+    }
+}
+
+/// Checks the scopes of a tool and of all tools inside it for a request that continues another one.
+pub(crate) fn check_scopes(
+    gateway: &Gateway,
+    parts: &Parts,
+    (claim, client): (&HeaderClaim, Option<Arc<ClientInfo>>),
+    tool: &str,
+) -> Result<(), Refusal> {
+    if !gateway.doorkeeper().asks_for_scopes() {
+        return Ok(());
+    }
+    let (moment, caller) = Moment::of(gateway, claim, client);
+    let offered = Moment { caller: Some(caller), ..moment }.offered(gateway, tool);
+    let tools = offered.map(|offered| tools_of(&offered.offer)).unwrap_or_default();
+    gateway.doorkeeper().check_scopes(parts, (Method::CallTool.as_str(), Some(tool)), &tools)
+}

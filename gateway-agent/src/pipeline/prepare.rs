@@ -1,0 +1,49 @@
+//! The input of a tool: mirrored headers, hidden fields, the schema and defaults.
+
+use super::{Error, Gateway, Invocation, arguments::Arguments, defaults, mirror, validate};
+use crate::{audit::CallRecord, content, upstream, view::Offer};
+
+/// Validates the arguments of a tool as the caller knows them, then adds the defaults.
+pub(super) async fn prepare<'a>(
+    gateway: &Gateway,
+    offer: &Offer,
+    call: &'a Invocation,
+    record: &mut CallRecord,
+) -> Result<Arguments<'a>, Error> {
+    let mut arguments = Arguments::new(call.target.arguments())?;
+    let is_parsed = offer.composed().is_some()
+        || offer.defaults().is_some()
+        || !offer.hidden().is_empty()
+        || (call.target.mirror().is_some() && !offer.input().params.is_empty());
+    if let Some(raw) = arguments.raw().filter(|_| is_parsed) {
+        let reserved = call.context.buffer(content::tree_bytes(raw.get()));
+        reserved.map_err(upstream::Error::from)?;
+    }
+    if let Some(headers) = call.target.mirror() {
+        let params = &offer.input().params;
+        if !params.is_empty() {
+            mirror::check_params(headers, params, arguments.members()?)?;
+        }
+    }
+    for field in offer.hidden() {
+        if field.find(arguments.members()?).is_some() {
+            return Err(Error::HiddenField { pointer: field.pointer() });
+        }
+    }
+    validate::input(gateway, offer, (&arguments, &call.context), record).await?;
+    // The validation reports more, but it may only warn.
+    for field in offer.hidden() {
+        if field.is_obstructed(arguments.members()?) {
+            return Err(Error::HiddenField { pointer: field.pointer() });
+        }
+    }
+    if let Some(defaults) = offer.defaults() {
+        let filling =
+            defaults::Filling { hidden: offer.hidden(), variables: &gateway.settings().variables };
+        arguments.change(|members| filling.fill(defaults, members))?;
+    }
+    if offer.composed().is_none() {
+        arguments.forget_value();
+    }
+    Ok(arguments)
+}

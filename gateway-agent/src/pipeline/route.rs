@@ -1,0 +1,157 @@
+//! The route of an operation: what the names of callers stand for, and the facts that authorize it.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use registry_core::{Key, Kind, Name};
+
+use super::Task;
+use crate::{
+    freshness::Freshness,
+    identity::{Caller, Identity},
+    policy::{
+        Authorized, Denial, Facts, Finding, Permit, RuntimeValidation, Stale, Standing, authorize,
+        decide,
+    },
+    upstream::Method,
+    view::{Audience, Offer, Sight},
+};
+
+/// The standing of a caller without a matching declaration.
+fn undeclared(caller: &Caller) -> Standing {
+    match caller.identity() {
+        Identity::Agent(_) => Standing::Undeclared,
+        Identity::Retired => Standing::RetiredAgent,
+        Identity::UnknownVersion => Standing::UnknownVersion,
+        Identity::Unknown => Standing::UnknownCaller,
+    }
+}
+
+/// Returns the audience of a caller's list: the agent's declarations, or the tools of unknown
+/// callers. Undeclared tools are never listed, even if the policy allows to call them.
+pub(super) fn audience(policy: RuntimeValidation, caller: &Caller) -> Audience {
+    match caller.identity() {
+        Identity::Agent(agent) => Audience::Agent(agent.clone()),
+        Identity::Retired | Identity::UnknownVersion | Identity::Unknown => {
+            let is_allowed = decide(policy, undeclared(caller)).is_ok();
+            if is_allowed { Audience::Everyone } else { Audience::Nobody }
+        }
+    }
+}
+
+/// What an operation is about, after the names of callers were resolved.
+#[derive(Debug)]
+pub(super) enum Route {
+    Tool(Offered),
+    Feature(FeatureRoute),
+    Task(TaskRoute),
+}
+
+/// A prompt or resource of a server that the caller is shown.
+#[derive(Debug)]
+pub(super) struct FeatureRoute {
+    pub(super) method: Method,
+    pub(super) server: Key,
+    /// The server's name of the prompt or resource.
+    pub(super) subject: Arc<str>,
+}
+
+/// A task of the caller. The caller must still be allowed to call the tool that began it.
+#[derive(Debug)]
+pub(super) struct TaskRoute {
+    pub(super) method: Method,
+    pub(super) offered: Offered,
+    pub(super) task: Task,
+    /// The caller's id of the task.
+    pub(super) known: Box<str>,
+}
+
+impl Route {
+    /// The called tool.
+    pub(super) fn offer(&self) -> Option<&Arc<Offer>> {
+        if let Self::Tool(Offered { offer, .. }) = self { Some(offer) } else { None }
+    }
+
+    /// The called server, if it is not a tool's.
+    pub(super) fn server(&self) -> Option<&Key> {
+        match self {
+            Self::Tool(_) => None,
+            Self::Feature(route) => Some(&route.server),
+            Self::Task(route) => Some(&route.task.server),
+        }
+    }
+}
+
+/// An authorized operation.
+#[derive(Debug)]
+pub(super) struct Admission {
+    pub(super) route: Route,
+    /// The violation that the policy lets pass.
+    pub(super) finding: Option<Finding>,
+    /// The permit for the upstream. `None`: a composition, whose steps get their own.
+    pub(super) permit: Option<Permit>,
+}
+
+/// A tool under a name that a caller used, and the caller's standing.
+#[derive(Debug)]
+pub(super) struct Offered {
+    pub(super) offer: Arc<Offer>,
+    pub(super) standing: Standing,
+}
+
+/// Finds the tool that a caller may call under a name. A declaration of the agent selects its exact
+/// version; other callers get the newest version.
+pub(super) fn offered(
+    policy: RuntimeValidation,
+    caller: &Caller,
+    sight: &Sight<'_>,
+    tool: &str,
+) -> Result<Offered, Denial> {
+    let name = Name::parse(Kind::Tool, tool).map_err(|_| Denial::NoSuchTool)?;
+    let declared = caller.agent().and_then(|agent| sight.declared(agent, &name));
+    let standing = if declared.is_some() { Standing::Declared } else { undeclared(caller) };
+    decide(policy, standing)?;
+    let offer = declared.or_else(|| sight.newest(&name)).ok_or(Denial::NoSuchTool)?;
+    Ok(Offered { offer, standing })
+}
+
+/// Authorizes an operation.
+pub(super) fn admit(
+    policy: RuntimeValidation,
+    freshness: &Freshness,
+    route: Route,
+) -> Result<Admission, Denial> {
+    let facts = match &route {
+        Route::Tool(Offered { offer, standing }) => Facts {
+            policy,
+            standing: *standing,
+            stale: stale(freshness, offer.is_read_only()),
+            is_quarantined: offer.is_quarantined(),
+            upstream: offer.upstream().map(|(server, tool)| (server, Arc::clone(tool))),
+        },
+        Route::Feature(FeatureRoute { server, subject, .. }) => Facts {
+            policy,
+            standing: Standing::Declared,
+            stale: stale(freshness, true),
+            is_quarantined: false,
+            upstream: Some((server, Arc::clone(subject))),
+        },
+        Route::Task(TaskRoute { offered, task, .. }) => Facts {
+            policy,
+            standing: offered.standing,
+            stale: stale(freshness, true),
+            is_quarantined: false,
+            upstream: Some((&task.server, (&*task.id).into())),
+        },
+    };
+    let Authorized { finding, permit } = authorize(facts)?;
+    Ok(Admission { route, finding, permit })
+}
+
+fn stale(freshness: &Freshness, is_read_only: bool) -> Option<Stale> {
+    let is_stale = !freshness.verdict.admits(is_read_only);
+    let limit = freshness.limit(is_read_only);
+    is_stale.then_some(Stale { age: freshness.age, limit, is_read_only })
+}

@@ -1,0 +1,255 @@
+//! Sends an authorized operation to its upstream or composition, and finishes the output.
+
+use std::sync::Arc;
+
+use registry_core::Key;
+
+use super::{
+    Error, Gateway, Invocation, Outcome, Output, Target, TaskNames,
+    arguments::Arguments,
+    input,
+    moment::Moment,
+    prepare::prepare,
+    projection::{self, Shielded},
+    route::{Admission, FeatureRoute, Offered, Route, TaskRoute},
+    steps, task, validate,
+};
+use crate::{
+    audit::CallRecord,
+    composition,
+    policy::{Denial, Mode, Permit},
+    upstream::{self, Context, Method, RawResult, Request, ResultType},
+    view::Offer,
+};
+
+/// Sends an operation and finishes its output.
+pub(super) async fn send(
+    gateway: &Arc<Gateway>,
+    call: &Invocation,
+    moment: &Moment,
+    admission: Admission,
+    record: &mut CallRecord,
+) -> Result<Output, Error> {
+    let sending = Sending { gateway, call, moment };
+    match (admission.route, admission.permit) {
+        (Route::Tool(Offered { offer, .. }), permit) => {
+            sending.tool(&offer, permit, record).await.map(Output::Result)
+        }
+        (Route::Feature(route), Some(permit)) if route.method == Method::Subscribe => {
+            let watching = gateway.upstreams().watch(&permit, &moment.principal)?;
+            Ok(Output::Subscribed(watching.agreed().await?))
+        }
+        (Route::Feature(FeatureRoute { method, server, .. }), Some(permit)) => {
+            let result = sending.request(method, permit, record).await?;
+            input::check(&result, &call.context)?;
+            Ok(Output::Result(sending.outcome(result, Some(&server), None)))
+        }
+        (Route::Task(route), Some(permit)) => {
+            sending.task(route, permit, record).await.map(Output::Result)
+        }
+        (Route::Feature(_) | Route::Task(_), None) => Err(Denial::NoSuchTool.into()),
+    }
+}
+
+/// An operation on its way.
+#[derive(Clone, Copy)]
+struct Sending<'a> {
+    gateway: &'a Arc<Gateway>,
+    call: &'a Invocation,
+    moment: &'a Moment,
+}
+
+impl Sending<'_> {
+    fn outcome(
+        &self,
+        result: RawResult,
+        server: Option<&Key>,
+        tasks: Option<TaskNames>,
+    ) -> Outcome {
+        let snapshot = &self.moment.snapshot;
+        Outcome {
+            result,
+            revision: snapshot.catalog.revision(),
+            freshness: self.moment.freshness,
+            names: server.and_then(|server| self.gateway.resource_names(snapshot, server)),
+            tasks,
+            steps: None,
+        }
+    }
+
+    /// Sends a request about something besides tools.
+    async fn request(
+        &self,
+        method: Method,
+        permit: Permit,
+        record: &mut CallRecord,
+    ) -> Result<RawResult, upstream::Error> {
+        let Self { gateway, call, moment } = *self;
+        let trace = record.onward(&call.context.trace);
+        let request = Request {
+            method,
+            arguments: None,
+            params: &call.params,
+            context: &call.context,
+            is_repeatable: method.only_reads(),
+            timeout: None,
+            trace: &trace,
+            side: call.client.as_ref(),
+            principal: &moment.principal,
+        };
+        let result = gateway.upstreams().send(permit, request).await;
+        record.returned();
+        result
+    }
+
+    async fn task(
+        &self,
+        route: TaskRoute,
+        permit: Permit,
+        record: &mut CallRecord,
+    ) -> Result<Outcome, Error> {
+        let Self { gateway, call, .. } = *self;
+        let TaskRoute { method, offered, task, known } = route;
+        let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
+        let result = self.request(method, permit, record).await;
+        let result = result.map_err(|error| names.in_error(error))?;
+        input::check(&result, &call.context)?;
+        // The tool can have moved to another server since.
+        if offered.offer.server() == Some(&task.server) {
+            task::check(gateway, &offered.offer, (method, &call.context, &result), record).await?;
+        }
+        Ok(self.outcome(result, Some(&task.server), Some(names)))
+    }
+
+    /// Calls a tool: prepares the arguments, sends them, and finishes the result.
+    async fn tool(
+        &self,
+        offer: &Arc<Offer>,
+        permit: Option<Permit>,
+        record: &mut CallRecord,
+    ) -> Result<Outcome, Error> {
+        let Self { gateway, call, .. } = *self;
+        // A composition must not start before all its parts have a target.
+        if let Some(server) = offer.missing_target() {
+            return Err(upstream::Error::NotConfigured { server: server.clone() }.into());
+        }
+        let params = task::params(offer, call)?;
+        let arguments = prepare(gateway, offer, call, record).await?;
+        let onward = Onward::of(offer, call, &params);
+        let (result, steps) = match (permit, offer.composed()) {
+            (Some(permit), _) => {
+                (self.upstream(offer, permit, (&arguments, &onward), record).await, None)
+            }
+            (None, Some(composed)) => {
+                let run = steps::Composition { gateway, composed, offer, call, onward: &onward };
+                let (result, steps) = run.call(arguments, &self.moment.principal, record).await?;
+                (Ok(result), Some(steps))
+            }
+            (None, None) => (Err(Denial::NoSuchTool.into()), None),
+        };
+        let result = self.finish(offer, result, record).await.map_err(|error| match &steps {
+            Some(steps) => {
+                let error = error.to_step(&offer.name().to_string());
+                let rejected = composition::rejected(offer.name(), error, steps.clone());
+                Error::Composition(Box::new(rejected))
+            }
+            None => error,
+        })?;
+        let begins = offer.server().filter(|_| result.result_type == ResultType::Task);
+        let tasks = match (&call.target, begins) {
+            (Target::Tool(tool), Some(server)) => {
+                let tool = (&*tool.name, server);
+                Some(TaskNames::begun(gateway, &call.caller.claim, tool, &result.result))
+            }
+            _ => None,
+        };
+        Ok(Outcome { steps, ..self.outcome(result, offer.server(), tasks) })
+    }
+
+    async fn upstream(
+        &self,
+        offer: &Offer,
+        permit: Permit,
+        (arguments, onward): (&Arguments<'_>, &Onward<'_>),
+        record: &mut CallRecord,
+    ) -> Result<RawResult, Error> {
+        let Self { gateway, call, moment } = *self;
+        let trace = record.onward(&call.context.trace);
+        let request = Request {
+            method: offer.method(),
+            arguments: arguments.raw(),
+            params: onward.params(),
+            context: onward.context(),
+            is_repeatable: offer.is_repeatable(),
+            timeout: Some(gateway.settings().call_timeout(offer.key())),
+            trace: &trace,
+            side: onward.client(),
+            principal: &moment.principal,
+        };
+        let result = gateway.upstreams().send(permit, request).await;
+        record.returned();
+        Ok(result?)
+    }
+
+    /// Projects and validates the result of a tool.
+    async fn finish(
+        &self,
+        offer: &Offer,
+        result: Result<RawResult, Error>,
+        record: &mut CallRecord,
+    ) -> Result<RawResult, Error> {
+        let Self { gateway, call, .. } = *self;
+        let context = &call.context;
+        let result = match offer.projection() {
+            Some(mappings) => {
+                let max_bytes = gateway.settings().upstream.response_bytes;
+                projection::outcome(mappings, (result, context), max_bytes)?
+            }
+            None => result?,
+        };
+        input::check(&result, context)?;
+        let is_checked = result.result_type.is_final() && !result.is_error;
+        if is_checked && offer.checks().output != Mode::Ignore {
+            validate::output(gateway, offer, (&result.result, context), record).await?;
+        }
+        Ok(result)
+    }
+}
+
+/// The parts of a call that the upstream receives beside the arguments.
+pub(super) enum Onward<'a> {
+    /// As the client sent them.
+    Plain { call: &'a Invocation, params: &'a [upstream::Param] },
+    /// Without what would bypass the projection of the result.
+    Shielded(Shielded),
+}
+
+impl<'a> Onward<'a> {
+    fn of(offer: &Offer, call: &'a Invocation, params: &'a [upstream::Param]) -> Self {
+        match offer.projection() {
+            Some(_) => Self::Shielded(Shielded::of(call, params)),
+            None => Self::Plain { call, params },
+        }
+    }
+
+    fn params(&self) -> &[upstream::Param] {
+        match self {
+            Self::Plain { params, .. } => params,
+            Self::Shielded(shielded) => &shielded.params,
+        }
+    }
+
+    pub(super) fn context(&self) -> &Context {
+        match self {
+            Self::Plain { call, .. } => &call.context,
+            Self::Shielded(shielded) => &shielded.context,
+        }
+    }
+
+    pub(super) fn client(&self) -> Option<&upstream::Side> {
+        match self {
+            Self::Plain { call, .. } => call.client.as_ref(),
+            Self::Shielded(shielded) => shielded.side.as_ref(),
+        }
+    }
+}
