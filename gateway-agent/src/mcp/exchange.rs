@@ -16,18 +16,20 @@ use tokio::{sync::mpsc, time::timeout};
 use super::{
     Endpoint,
     held::{Asked, Owner, Waiting},
+    inputs,
     rejection::Rejection,
     replay::Replay,
     session::Session,
     stream as events, tasks,
 };
 use crate::{
+    identity::HeaderClaim,
     jsonrpc::{self, Id, Object, ObjectWriter},
     mcp::render::{self, http::Answer},
     pipeline::QUESTIONS,
     random::NoRandomness,
     shares::Principal,
-    upstream::{Capabilities, LOG_LEVELS, Meanwhile, Question, RpcError},
+    upstream::{Capabilities, LOG_LEVELS, Meanwhile, Method, Question, RpcError},
 };
 
 /// How long the answer may take before an event stream begins that can be resumed.
@@ -59,12 +61,26 @@ pub(super) struct Manner {
     pub(super) log_level: Option<usize>,
     /// What it can be asked.
     pub(super) capabilities: Capabilities,
-    /// Whose the request is, and what it asks.
-    pub(super) owner: Owner,
+    pub(super) claim: HeaderClaim,
+    pub(super) method: Method,
+    /// The tool, prompt, resource or task.
+    pub(super) subject: Box<str>,
+    /// The body of a request that can be held for input, and empty for all others.
+    pub(super) body: Bytes,
     /// The caller whose quotas the request and its events count against while it has no connection.
     pub(super) principal: Principal,
     /// The task that it is about: its server's id, and the client's.
     pub(super) task: Option<(Box<str>, Box<str>)>,
+}
+
+impl Manner {
+    /// The identity of the request. It takes the time of parsing the body, so that requests that are
+    /// not held have none.
+    pub(super) fn owner(&self) -> Owner {
+        let params = inputs::digest(&self.body);
+        let (claim, subject) = (self.claim.clone(), self.subject.clone());
+        Owner { claim, method: self.method, subject, params }
+    }
 }
 
 /// One exchange with a caller.
@@ -289,7 +305,7 @@ impl Exchange {
             return self.asked_in_session(question).map(Step::Message);
         }
         let endpoint = &self.endpoint;
-        let principal = endpoint.gateway.principal(&self.manner.owner.claim);
+        let principal = endpoint.gateway.principal(&self.manner.claim);
         let place = match endpoint.state.held.place(&principal) {
             Ok(place) => place,
             Err(why) => {
@@ -303,7 +319,7 @@ impl Exchange {
         let params = known.and_then(|known| RawValue::from_string(known).ok()).or(params);
         let asked = Asked { method, params, answer };
         let flight = self.flight.take()?;
-        let owner = self.manner.owner.clone();
+        let owner = self.manner.owner();
         let id = Id::parse(&self.id).ok()?;
         Some(Step::Answer(
             match self.endpoint.state.held.hold(Waiting { flight, owner, asked, place }) {

@@ -37,6 +37,7 @@ const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 #[derive(Debug)]
 pub(super) struct Incoming<'a> {
     pub(super) parts: &'a Parts,
+    body: &'a Bytes,
     pub(super) bytes: usize,
     pub(super) id: Id<'a>,
     pub(super) method: &'a str,
@@ -53,7 +54,12 @@ impl<'a> Incoming<'a> {
         let params = request.params.map(Object::parse).transpose()?.unwrap_or_default();
         let meta = params.find("_meta").map(Object::parse).transpose()?.unwrap_or_default();
         let (bytes, id, method) = (body.len(), request.id, &*request.method);
-        Ok(Self { parts, bytes, id, method, params, meta })
+        Ok(Self { parts, body, bytes, id, method, params, meta })
+    }
+
+    /// The body of the request, which the returned handle shares.
+    pub(super) fn body(&self) -> Bytes {
+        self.body.clone()
     }
 
     /// Reserves memory for an answer that is not a result of an upstream.

@@ -6,7 +6,9 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
+use bytes::Bytes;
 use registry_core::Digest;
+use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
@@ -30,25 +32,34 @@ pub(super) fn handle<'a>(incoming: &Incoming<'a>) -> Option<Cow<'a, str>> {
 /// Longest parameter that is compared by its value, in bytes.
 const SHORT: usize = 64 * 1024;
 
-/// What a request asks, by which it is known again when it goes on with input: all parameters but what
-/// is brought, however they are written. Only requests that can come to wait here have one.
-pub(super) fn digest(incoming: &Incoming<'_>, who: &Who, context: &Context) -> Option<Digest> {
+/// The body of a request that can be held for input, and empty for all others.
+pub(super) fn held_body(incoming: &Incoming<'_>, who: &Who, context: &Context) -> Bytes {
     let can_be_asked =
         || QUESTIONS.iter().any(|(_, capability)| context.capabilities.can(capability));
     if who.session.is_some() || !(can_be_asked() || handle(incoming).is_some()) {
-        return None;
+        return Bytes::new();
     }
-    let params = incoming.other_params(&["inputResponses", "requestState"]);
+    incoming.body()
+}
+
+/// The digest of all parameters of a request but its input, independent of their spelling. A repeated
+/// request must have the same.
+pub(super) fn digest(body: &[u8]) -> Option<Digest> {
+    #[derive(Deserialize)]
+    struct Body<'a> {
+        #[serde(borrow)]
+        params: BTreeMap<Cow<'a, str>, &'a RawValue>,
+    }
+    let Body { params } = serde_json::from_slice(body).ok()?;
     // A long parameter is compared by its text, because its value would take many times the memory.
     let is_short = |raw: &&RawValue| raw.get().len() <= SHORT;
     let read =
         |raw| Some(raw).filter(is_short).and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let is_compared = |name: &str| !matches!(name, "inputResponses" | "requestState" | "_meta");
     let params: BTreeMap<_, Value> = params
-        .iter()
-        .map(|param| {
-            let value = read(&param.value).unwrap_or_else(|| param.value.get().into());
-            (&*param.name, value)
-        })
+        .into_iter()
+        .filter(|(name, _)| is_compared(name))
+        .map(|(name, raw)| (name, read(raw).unwrap_or_else(|| raw.get().into())))
         .collect();
     serde_json::to_vec(&params).ok().map(|text| Digest::of(&text))
 }
@@ -60,13 +71,13 @@ pub(super) fn resume(
     (manner, handle): (Manner, &str),
 ) -> Exchange {
     let responses = incoming.param("inputResponses");
-    let flight = match endpoint.state.held.resume(handle, &manner.owner, responses) {
+    let flight = match endpoint.state.held.resume(handle, &manner.owner(), responses) {
         Some(Resumed::Flight(flight)) => flight,
         Some(Resumed::Asked(result)) => {
             flight_of(Box::new(move |id| render::result::raw(id, &result)))
         }
         None => {
-            let subject = manner.owner.subject.clone();
+            let subject = manner.subject.clone();
             flight_of(Box::new(move |id| {
                 render::call_error(id, Era::Modern, &subject, &Error::NothingWaits)
             }))

@@ -18,3 +18,4 @@ mod relayed;
 mod streams;
 mod subscriptions;
 mod tasks;
+mod toy_surface;

@@ -1,0 +1,123 @@
+//! A surface in 150 lines: `POST /toy/{tool}` with the arguments as body, and the result as text.
+//!
+//! It shows what a surface is made of: authenticate, describe the operation, invoke, render. Identity,
+//! visibility, scopes, schemas, permits, the audit and compositions come with the pipeline.
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::{Path, Request, State},
+    response::{IntoResponse as _, Response},
+    routing::post,
+};
+use http::StatusCode;
+
+use serde_json::{Value, json, value::RawValue};
+use tower::ServiceExt as _;
+
+use super::harness::{Bench, Setup};
+use crate::{
+    audit::CallRecord,
+    pipeline::{
+        Answers, Authentication, Error, GatewayHandle, Invocation, Output, Target, ToolCall,
+        invoke, message,
+    },
+    policy::{Access, RuntimeValidation},
+    upstream::{Context, Era},
+    view::testing::{agent, tool},
+};
+
+fn routes(gateway: GatewayHandle) -> Router {
+    Router::new().route("/toy/{tool}", post(call)).with_state(gateway)
+}
+
+async fn call(
+    State(gateway): State<GatewayHandle>,
+    Path(tool): Path<String>,
+    request: Request,
+) -> Response {
+    let gateway = gateway.current();
+    let (mut parts, body) = request.into_parts();
+    let Ok(admitted) = gateway.doorkeeper().admit(&parts).await else {
+        return (StatusCode::UNAUTHORIZED, "authentication required\n").into_response();
+    };
+    let claim = admitted.claim.clone();
+    parts.extensions.insert(admitted);
+    let limit = gateway.settings().request_bytes;
+    let body = to_bytes(body, limit).await.map(|body| String::from_utf8_lossy(&body).into());
+    let Some(arguments) = body.ok().and_then(|body: String| RawValue::from_string(body).ok())
+    else {
+        return (StatusCode::BAD_REQUEST, "the body is not JSON\n").into_response();
+    };
+    let context = Context::default();
+    let span = gateway.tracer().begin(&context.trace);
+    let mut record = CallRecord::begin("toy", Era::Modern, &tool, arguments.get().len(), span);
+    let mut operation = Invocation {
+        caller: Authentication { claim, client: None, request: Some(Box::new(parts)) },
+        target: Target::Tool(ToolCall {
+            name: tool.as_str().into(),
+            arguments: Some(arguments),
+            mirror: None,
+            takes_tasks: false,
+        }),
+        params: Vec::new(),
+        context,
+        client: None,
+        answers: Answers::ByRepeat,
+    };
+    let output = invoke(&gateway, &mut operation, &mut record).await;
+    match output.and_then(Output::into_result) {
+        Ok(outcome) => outcome.result.result.get().to_owned().into_response(),
+        Err(error) => {
+            error.record_in(&mut record);
+            let status = match error {
+                Error::Denied(_) => StatusCode::NOT_FOUND,
+                Error::Upstream(_) => StatusCode::BAD_GATEWAY,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            (status, message::of(&tool, &error).into_owned()).into_response()
+        }
+    }
+}
+
+async fn bench() -> Bench {
+    let schema = json!({ "type": "object", "properties": { "q": { "type": "string" } } });
+    let policy = RuntimeValidation { unknown_caller: Access::Deny, ..Setup::default().policy };
+    let lists = json!([{ "name": "t" }, { "name": "secret" }]).to_string();
+    let setup = Setup { policy, lists, ..Setup::default() };
+    let tools = vec![
+        tool("t", "1.0.0", json!({ "inputSchema": schema })),
+        tool("secret", "1.0.0", json!({})),
+        agent("a", "1.0.0", &[("t", "1.0.0")]),
+    ];
+    Bench::start(setup, tools).await
+}
+
+async fn post_as(bench: &Bench, agent: &str, tool: &str, arguments: &Value) -> (u16, String) {
+    let request = Request::post(format!("/toy/{tool}")).header("x-agent-name", agent);
+    let request = request.body(Body::from(arguments.to_string())).unwrap();
+    let response = routes(bench.handle.clone()).oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn new_surface_gets_the_whole_pipeline() {
+    let bench = bench().await;
+    let (status, text) = post_as(&bench, "a", "t", &json!({ "q": "x" })).await;
+    assert!(status == 200 && text.contains("content"), "{status} {text}");
+    assert_eq!(bench.arguments(), [json!({ "q": "x" })]);
+    let (status, text) = post_as(&bench, "a", "t", &json!({ "q": 1 })).await;
+    assert!(status == 400 && text.starts_with("Invalid arguments for t"), "{status} {text}");
+    for (agent, tool) in [("a", "secret"), ("a", "missing"), ("stranger", "t")] {
+        let (status, text) = post_as(&bench, agent, tool, &json!({})).await;
+        assert_eq!((status, text), (404, format!("Unknown tool: {tool}")), "{agent}");
+    }
+    assert_eq!(bench.calls().len(), 1, "nothing else was sent");
+}
+
+#[test]
+fn new_surface_is_small() {
+    assert!(include_str!("toy_surface.rs").lines().count() <= 150);
+}
