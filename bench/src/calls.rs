@@ -72,9 +72,10 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
             cpu: Box::new(|| gateway.process.cpu_seconds()),
         },
     ];
-    for (version, kib) in [(MODERN, 1), (LEGACY, 1), (MODERN, 100)] {
+    let payloads = [(MODERN, 40), (LEGACY, 40), (MODERN, 1024), (LEGACY, 1024), (MODERN, 102_400)];
+    for (version, bytes) in payloads {
         for connections in [1, 16, 64] {
-            calls(report, &hops, (version, kib), (connections, seconds)).await;
+            calls(report, &hops, (version, bytes), (connections, seconds)).await;
         }
     }
     lists::measure(report, &hops, seconds).await;
@@ -87,10 +88,10 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
 async fn calls(
     report: &mut Report,
     hops: &[Hop<'_>; 3],
-    (version, kib): (&'static str, usize),
+    (version, bytes): (&'static str, usize),
     (connections, seconds): (usize, u64),
 ) {
-    let arguments = json!({ "payload": "x".repeat(kib * 1024) });
+    let arguments = json!({ "payload": "x".repeat(bytes) });
     let params = json!({ "name": "echo", "arguments": arguments });
     let mut results = Vec::new();
     for hop in hops {
@@ -98,8 +99,10 @@ async fn calls(
         results.push(drive(hop, connections, seconds, ("bench-agent", request)).await);
     }
     let [direct, nginx, gateway] = results.try_into().ok().expect("three hops");
-    let what =
-        format!("tools/call of {version}, {kib} KiB there and back, {connections} connections");
+    let what = format!(
+        "tools/call of {version}, {} there and back, {connections} connections",
+        size(bytes)
+    );
     report.add(Row {
         path: what.clone(),
         value: format!("gateway {}", gateway.load.text()),
@@ -114,6 +117,10 @@ async fn calls(
         ratio: Some(gateway.cpu_us / nginx.cpu_us),
         budget: "≤ 2 × nginx",
     });
+}
+
+fn size(bytes: usize) -> String {
+    if bytes < 1024 { format!("{bytes} B") } else { format!("{} KiB", bytes / 1024) }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of requests fit a double")]

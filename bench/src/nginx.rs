@@ -1,6 +1,7 @@
-//! nginx as one plain reverse-proxy hop: what a gateway is measured against.
+//! nginx as one plain reverse-proxy hop, the peer of the gateway.
 //!
-//! Deliberately absent: tuning beyond what a sensible operator does (keep-alive to the upstream).
+//! The settings are those of an operator who tunes for small JSON requests. Without `tcp_nodelay` and
+//! with buffering, a body of 100 KiB waits 40 ms for a delayed acknowledgment.
 
 use std::{
     fs,
@@ -31,18 +32,15 @@ impl Nginx {
         let path = dir.path().display();
         let config = format!(
             "daemon off; pid {path}/nginx.pid; error_log {path}/error.log; worker_processes 2;
-             events {{ worker_connections 1024; }}
+             events {{ worker_connections 4096; multi_accept on; }}
              http {{
-               access_log {path}/access.log; client_max_body_size 32m; proxy_buffering on;
+               access_log off; client_max_body_size 32m; client_body_buffer_size 1m;
+               tcp_nodelay on; proxy_buffering off;
                client_body_temp_path {path}/body; proxy_temp_path {path}/proxy;
                fastcgi_temp_path {path}/f; uwsgi_temp_path {path}/u; scgi_temp_path {path}/s;
-               upstream backend {{ server {upstream}; keepalive 64; }}
+               upstream backend {{ server {upstream}; keepalive 128; }}
                server {{
-                 listen {address};
-                 location /streamed/ {{
-                   proxy_pass http://backend/; proxy_http_version 1.1; proxy_buffering off;
-                   proxy_set_header Connection \"\"; proxy_set_header Host {upstream};
-                 }}
+                 listen {address} reuseport;
                  location / {{
                    proxy_pass http://backend; proxy_http_version 1.1;
                    proxy_set_header Connection \"\"; proxy_set_header Host {upstream};

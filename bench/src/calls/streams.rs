@@ -16,13 +16,8 @@ pub(super) async fn measure(report: &mut Report, hops: &[Hop<'_>; 3], seconds: u
         "_meta": { "progressToken": "p" } });
     let mut results = Vec::new();
     for hop in hops {
-        let url = match hop.name {
-            "nginx" => hop.url.replace("/bench/mcp", "/streamed/bench/mcp"),
-            _ => hop.url.clone(),
-        };
-        let streamed = Hop { name: hop.name, url, cpu: Box::new(|| (hop.cpu)()) };
         let request = ("bench-agent", (LEGACY, "tools/call", params.clone()));
-        results.push(drive(&streamed, CONNECTIONS, seconds, request).await);
+        results.push(drive(hop, CONNECTIONS, seconds, request).await);
     }
     let [direct, nginx, gateway] = results.try_into().ok().expect("three hops");
     report.add(Row {
@@ -33,7 +28,7 @@ pub(super) async fn measure(report: &mut Report, hops: &[Hop<'_>; 3], seconds: u
             gateway.cpu_us / f64::from(EVENTS)
         ),
         beside: format!(
-            "nginx without buffering {}, {:.1} µs; direct {}",
+            "nginx {}, {:.1} µs; direct {}",
             nginx.load.text(),
             nginx.cpu_us / f64::from(EVENTS),
             direct.load.text()
