@@ -19,6 +19,8 @@ mod saga;
 pub mod sagas;
 mod shelf;
 mod step;
+#[cfg(test)]
+mod tests;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -163,34 +165,4 @@ fn result_of(
     }
     let (result_type, era) = (ResultType::Absent, Era::Modern);
     Ok(RawResult { result, is_error: false, result_type, has_meta: false, era })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use tokio::time::sleep;
-
-    use super::*;
-
-    #[test]
-    fn a_result_may_be_as_large_as_what_a_server_may_answer() {
-        let value = Value::from("x".repeat(101));
-        let result_of = |most| result_of(&value, most, |_| Ok(()));
-        let written = result_of(usize::MAX).unwrap().result.get().len();
-        assert!(result_of(written / 2).is_ok());
-        assert!(result_of(written / 2 - 1).is_err());
-    }
-
-    #[tokio::test]
-    async fn what_goes_on_without_a_caller_may_come_to_its_end() {
-        let (memory, has_ended) = (Memory::default(), Arc::new(AtomicBool::new(false)));
-        let ended = Arc::clone(&has_ended);
-        memory.spawn(async move {
-            sleep(Duration::from_millis(50)).await;
-            ended.store(true, Ordering::Relaxed);
-        });
-        memory.shutdown().await;
-        assert!(has_ended.load(Ordering::Relaxed));
-    }
 }

@@ -5,10 +5,11 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use registry_core::spec::CircuitBreaker;
+use tokio::time::Instant;
 
 /// Most breakers that are remembered; one that is closed without a failure is forgotten first.
 const MOST: usize = 10_000;

@@ -5,7 +5,7 @@
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use registry_core::{
@@ -14,6 +14,7 @@ use registry_core::{
     spec::{Cache, Path, eval},
 };
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{
     Failure,

@@ -7,7 +7,7 @@
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use registry_core::{
@@ -16,6 +16,7 @@ use registry_core::{
 };
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::{
     Cause, Effects, Failure,

@@ -2,14 +2,12 @@
 //!
 //! Deliberately absent: the states of breakers (`breakers.rs`).
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use registry_core::spec::{CircuitBreaker, Operation, Predicate, Retry, Timeout};
 use registry_follow::varied;
 use serde_json::Value;
+use tokio::time::Instant;
 use tokio::time::{sleep, timeout};
 
 use super::{Cause, Effects, Failure, run::Run};

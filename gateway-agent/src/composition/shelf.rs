@@ -2,12 +2,10 @@
 //!
 //! Deliberately absent: what to do where there is no room, and locks.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    time::Instant,
-};
+use std::collections::{BTreeSet, HashMap};
 
 use registry_core::Digest;
+use tokio::time::Instant;
 
 /// Most entries.
 pub(super) const MOST: usize = 10_000;

@@ -5,11 +5,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
-mod delivery;
-mod flow;
-mod memory;
 mod questions;
-mod resilience;
 mod rules;
 mod saga;
 mod shares;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_fails_goes_to_the_dead_letter_tool() {
     let letter = |inner: &str, more: Value| {
         let body = extended(
@@ -18,8 +18,7 @@ async fn what_fails_goes_to_the_dead_letter_tool() {
         composition("both", letter("fail", json!({ "deadLetterTool": "fail" }))),
         composition("lost", letter("lose", json!({}))),
         composition("fine", letter("echo", json!({}))),
-    ])
-    .await;
+    ]);
     let input = json!({ "message": "x" });
     let kept = composed.value("kept", input.clone()).await;
     assert_eq!((&kept["input"], &kept["attempts"]), (&input, &json!(2)));
@@ -38,7 +37,7 @@ async fn what_fails_goes_to_the_dead_letter_tool() {
     assert_eq!(composed.upstream.calls("keep").len(), 3);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_payload_is_kept_elsewhere_meanwhile() {
     let check = |is_retrieved: bool| {
         json!({ "claimCheck": { "storeTool": "keep", "retrieveTool": "echo", "retrieveAtEnd": is_retrieved,
@@ -46,8 +45,7 @@ async fn a_payload_is_kept_elsewhere_meanwhile() {
                 "value": { "construct": { "fields": { "got": { "path": "$" } } } } } } }))]) } } })
     };
     let composed =
-        Composed::start(vec![composition("plain", check(false)), composition("back", check(true))])
-            .await;
+        Composed::start(vec![composition("plain", check(false)), composition("back", check(true))]);
     let payload = json!({ "large": "x" });
     assert_eq!(composed.value("plain", payload.clone()).await, json!({ "got": payload }));
     assert_eq!(composed.value("back", payload.clone()).await, payload);

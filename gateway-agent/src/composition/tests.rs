@@ -1,0 +1,307 @@
+//! The patterns of compositions over a [`StepRunner`] whose tools do what their arguments say.
+
+#![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
+
+mod delivery;
+mod flow;
+mod memory;
+mod resilience;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use registry_core::{
+    Key,
+    spec::{Composition, Target},
+};
+use serde_json::{Value, json, value::RawValue};
+
+use super::*;
+use crate::{identity::HeaderClaim, outcome::Outcome};
+
+/// The scripted tools, and whether they can be repeated without harm.
+const TOOLS: [(&str, bool); 10] = [
+    ("echo", true),
+    ("say", true),
+    ("text", true),
+    ("count", true),
+    ("lose-safely", true),
+    ("fail", false),
+    ("wait", false),
+    ("flaky", false),
+    ("lose", false),
+    ("keep", false),
+];
+
+/// Compositions that can call each other, and the tools behind them.
+#[derive(Debug, Clone)]
+struct Composed {
+    plans: Arc<BTreeMap<String, Arc<Plan>>>,
+    memory: Arc<Memory>,
+    upstream: Scripted,
+    owner: Owner,
+}
+
+fn composition(name: &str, spec: Value) -> (String, Value) {
+    (name.to_owned(), spec)
+}
+
+/// An object with more members.
+fn extended(mut object: Value, more: Value) -> Value {
+    object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    object
+}
+
+/// One step of a pipeline.
+fn step(id: &str, tool: &str, input: Value) -> Value {
+    let mut step = json!({ "id": id, "operation": tool_of(tool) });
+    if !input.is_null() {
+        step["input"] = input;
+    }
+    step
+}
+
+fn tool_of(name: &str) -> Value {
+    json!({ "tool": { "name": name } })
+}
+
+fn pipeline(steps: &[Value]) -> Value {
+    json!({ "pipeline": { "steps": steps } })
+}
+
+/// A constant as input.
+fn constant(value: Value) -> Value {
+    json!({ "constant": value })
+}
+
+fn named(target: &Target) -> String {
+    let Target::Tool(name) = target else { panic!("{target} is no tool") };
+    name.as_str().to_owned()
+}
+
+impl Composed {
+    fn start(compositions: Vec<(String, Value)>) -> Self {
+        let part = |target: &Target| {
+            let name = named(target);
+            let is_repeatable = TOOLS.contains(&(name.as_str(), true));
+            Part { is_read_only: false, is_repeatable, takes_text: false }
+        };
+        let plan = |(name, spec): (String, Value)| {
+            let Composition { spec, uses } = Composition::parse(&spec).unwrap();
+            let targets: BTreeSet<_> = uses.into_iter().map(|used| used.target).collect();
+            let parts = targets.into_iter().map(|target| (target.clone(), part(&target)));
+            (name, Arc::new(Plan::new(spec, parts.collect())))
+        };
+        let owner = Owner { claim: HeaderClaim::Absent, principal: None };
+        Self {
+            plans: Arc::new(compositions.into_iter().map(plan).collect()),
+            memory: Arc::default(),
+            upstream: Scripted::default(),
+            owner,
+        }
+    }
+
+    /// The same compositions, called by another agent.
+    fn by(&self, agent: &str) -> Self {
+        let claim = HeaderClaim::Agent { name: agent.into(), version: None };
+        let principal = Some(agent.into());
+        Self { owner: Owner { claim, principal }, ..self.clone() }
+    }
+
+    async fn run(
+        &self,
+        tool: &str,
+        scope: Option<&RunScope>,
+        input: &Value,
+    ) -> (Result<RawResult, Failure>, Steps) {
+        let key: Key = format!("tool/{tool}@1.0.0").parse().unwrap();
+        let call = Call {
+            tool: &key,
+            plan: &self.plans[tool],
+            runner: Arc::new(self.clone()),
+            memory: &self.memory,
+            owner: self.owner.clone(),
+            scope,
+            response_bytes: 1 << 20,
+            buffered: None,
+        };
+        call_composition(call, input).await
+    }
+
+    /// The result of a call that succeeds.
+    async fn value(&self, tool: &str, arguments: Value) -> Value {
+        let (result, _) = self.run(tool, None, &arguments).await;
+        let result: Value = serde_json::from_str(result.unwrap().result.get()).unwrap();
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap(), result["structuredContent"]);
+        result["structuredContent"].clone()
+    }
+
+    /// The step, reason and message of a call that fails.
+    async fn failure(&self, tool: &str, arguments: Value) -> (String, String, String) {
+        let failure = self.run(tool, None, &arguments).await.0.unwrap_err().to_value();
+        let part = |name: &str| failure[name].as_str().unwrap().to_owned();
+        (part("step"), part("reason"), part("message"))
+    }
+
+    async fn steps(&self, tool: &str, arguments: Value) -> Steps {
+        self.run(tool, None, &arguments).await.1
+    }
+
+    /// Each call of a tool: step, tool, outcome.
+    async fn calls(&self, tool: &str, arguments: Value) -> Vec<String> {
+        let steps = self.steps(tool, arguments).await;
+        let told = |call: &report::Called| format!("{} {} {}", call.step, call.tool, call.outcome);
+        steps.calls.iter().map(told).collect()
+    }
+}
+
+impl StepRunner for Composed {
+    fn run<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, StepOutput> {
+        Box::pin(async move {
+            let tool = named(step.target);
+            let arguments: Value = serde_json::from_str(step.arguments.get()).unwrap();
+            if !self.plans.contains_key(&tool) {
+                return StepOutput {
+                    result: self.upstream.call(&tool, &arguments).await,
+                    steps: None,
+                };
+            }
+            let (result, steps) = Self::run(self, &tool, Some(step.scope), &arguments).await;
+            let error = |failure: Failure| StepError {
+                outcome: failure.outcome(),
+                message: failure.message(),
+                detail: failure.to_string(),
+                effects: failure.effects(),
+                retry_after: failure.retry_after(),
+                rejects_result: false,
+            };
+            StepOutput { result: result.map_err(error), steps: Some(steps) }
+        })
+    }
+
+    fn progress(&self, _: u32, _: &str) {}
+
+    fn detached(&self) -> Arc<dyn StepRunner> {
+        Arc::new(self.clone())
+    }
+}
+
+/// The calls that the tools have seen.
+#[derive(Debug, Default)]
+struct Seen {
+    calls: Vec<(String, Value)>,
+    /// The calls in progress, and their maximum.
+    running: usize,
+    most: usize,
+    cancelled: usize,
+}
+
+/// Tools that do what their arguments say.
+#[derive(Debug, Clone, Default)]
+struct Scripted(Arc<Mutex<Seen>>);
+
+/// A call in progress. Dropped before its end, it is cancelled.
+struct Running(Scripted, bool);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut seen = self.0.seen();
+        seen.running -= 1;
+        seen.cancelled += usize::from(!self.1);
+    }
+}
+
+impl Scripted {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap()
+    }
+
+    /// The arguments of all calls of a tool.
+    fn calls(&self, tool: &str) -> Vec<Value> {
+        let seen = self.seen();
+        seen.calls.iter().filter(|(t, _)| t == tool).map(|(_, a)| a.clone()).collect()
+    }
+
+    async fn call(&self, tool: &str, arguments: &Value) -> Result<RawResult, StepError> {
+        let before = self.calls(tool).len() as u64;
+        let mut running = {
+            let mut seen = self.seen();
+            seen.calls.push((tool.to_owned(), arguments.clone()));
+            seen.running += 1;
+            seen.most = seen.most.max(seen.running);
+            Running(self.clone(), false)
+        };
+        let structured = |value: &Value| json!({ "structuredContent": value, "content": [] });
+        let fails =
+            |text: &str| json!({ "isError": true, "content": [{ "type": "text", "text": text }] });
+        let result = match tool {
+            "say" => structured(&arguments["value"]),
+            "text" => json!({ "content": [{ "type": "text", "text": arguments["text"] }] }),
+            "fail" => fails(arguments["message"].as_str().unwrap_or("no")),
+            "wait" => {
+                let ms = arguments["ms"].as_u64().unwrap();
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+                structured(&json!({ "waited": ms, "n": arguments["n"] }))
+            }
+            "flaky" if before < arguments["failures"].as_u64().unwrap_or(2) => fails("not yet"),
+            "flaky" | "count" => structured(&json!({ "n": before + 1 })),
+            "lose" | "lose-safely" => {
+                running.1 = true;
+                return Err(lost());
+            }
+            _ => structured(arguments),
+        };
+        running.1 = true;
+        let is_error = result["isError"] == true;
+        let result = RawValue::from_string(result.to_string()).unwrap();
+        let (result_type, era) = (ResultType::Complete, Era::Modern);
+        Ok(RawResult { result, is_error, result_type, has_meta: false, era })
+    }
+}
+
+/// The failure of a tool that may have run.
+fn lost() -> StepError {
+    StepError {
+        outcome: Outcome::UpstreamFailed,
+        message: "Whether it did its work is not known.".to_owned(),
+        detail: "the upstream broke the protocol".to_owned(),
+        effects: Effects::Unknown,
+        retry_after: None,
+        rejects_result: false,
+    }
+}
+
+fn call_composition<'a>(
+    call: Call<'a>,
+    input: &'a Value,
+) -> BoxFuture<'a, (Result<RawResult, Failure>, Steps)> {
+    Box::pin(super::call(call, input))
+}
+
+#[test]
+fn a_result_may_be_as_large_as_what_a_server_may_answer() {
+    let value = Value::from("x".repeat(101));
+    let result_of = |most| result_of(&value, most, |_| Ok(()));
+    let written = result_of(usize::MAX).unwrap().result.get().len();
+    assert!(result_of(written / 2).is_ok());
+    assert!(result_of(written / 2 - 1).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_on_without_a_caller_may_come_to_its_end() {
+    let (memory, has_ended) = (Memory::default(), Arc::new(AtomicBool::new(false)));
+    let ended = Arc::clone(&has_ended);
+    memory.spawn(async move {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        ended.store(true, Ordering::Relaxed);
+    });
+    memory.shutdown().await;
+    assert!(has_ended.load(Ordering::Relaxed));
+}
