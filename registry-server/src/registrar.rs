@@ -17,7 +17,7 @@ mod repeat;
 mod waiting;
 mod writer;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use registry_core::{
     Catalog, Diagnostic, Origin, Revision, SettingChange, limits,
@@ -26,6 +26,7 @@ use registry_core::{
 use tokio::{
     sync::{Notify, Semaphore, mpsc, oneshot, watch},
     task::JoinHandle,
+    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -159,6 +160,9 @@ pub struct Registrar {
     closing: CancellationToken,
     /// In a relay: where the registry is.
     upstream: Option<Arc<str>>,
+    store: Store,
+    /// Longest that one statement of the database may take.
+    limit: Duration,
 }
 
 /// What the writer needs.
@@ -180,6 +184,7 @@ pub async fn start(parts: Parts) -> Result<(Registrar, JoinHandle<()>), store::E
     let (sender, database) = watch::channel(Database::Writable);
     let wake = Arc::new(Notify::new());
     let listener = listen::spawn(parts.store.clone(), wake.clone());
+    let (store, limit) = (parts.store.clone(), parts.config.database_timeout);
     let writer = Writer::new(parts, sender).await?;
     let closing = CancellationToken::new();
     let (woken, closed) = (wake.clone(), closing.clone());
@@ -187,7 +192,7 @@ pub async fn start(parts: Parts) -> Result<(Registrar, JoinHandle<()>), store::E
         writer.run(waiting, woken, closed).await;
         listener.abort();
     });
-    Ok((Registrar { queue, space, database, wake, closing, upstream: None }, task))
+    Ok((Registrar { queue, space, database, wake, closing, upstream: None, store, limit }, task))
 }
 
 /// The registrar of a relay, which takes no writes; and what takes the registry's commits instead.
@@ -199,9 +204,10 @@ pub async fn start_relay(
     let (queue, _) = mpsc::channel(1);
     let (space, wake) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let (sender, database) = watch::channel(Database::Writable);
+    let (store, limit) = (parts.store.clone(), parts.config.database_timeout);
     let importer = Importer::new(Writer::new(parts, sender).await?);
     let (closing, upstream) = (CancellationToken::new(), Some(upstream.into()));
-    Ok((Registrar { queue, space, database, wake, closing, upstream }, importer))
+    Ok((Registrar { queue, space, database, wake, closing, upstream, store, limit }, importer))
 }
 
 impl Registrar {
@@ -230,6 +236,28 @@ impl Registrar {
         })?;
         // Without an answer, the writer ended at a moment that nobody knows.
         answer.await.unwrap_or(Err(Error::OutcomeUnknown))
+    }
+
+    /// Waits until this server shows every commit that is stored now. A relay shows only what its
+    /// registry has signed, and a server without its database only what it has in memory.
+    pub async fn catch_up(&self, hub: &Hub) -> Result<(), Error> {
+        if self.upstream.is_some() || !self.store.is_shared() {
+            return Ok(());
+        }
+        let head = match timeout(self.limit, self.store.head()).await {
+            Ok(Ok((head, _))) => head,
+            Ok(Err(store::Error::Unavailable { .. })) | Err(_) => return Ok(()),
+            Ok(Err(error)) => return Err(Error::Database(error)),
+        };
+        let mut served = hub.watch();
+        self.nudge();
+        let reached = timeout(self.limit, served.wait_for(|served| *served >= head)).await;
+        reached.map(drop).map_err(|_| {
+            Error::Database(store::Error::Unavailable {
+                database: format!("of registry {}", self.store.registry()),
+                detail: format!("revision {head} was not read within {:?}", self.limit),
+            })
+        })
     }
 
     /// Whether the database takes writes, as far as is known.

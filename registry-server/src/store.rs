@@ -157,6 +157,17 @@ impl Store {
         self.within(PATIENCE, read::chain_after(&self.backend, &self.registry, revision)).await
     }
 
+    /// The last revision of the log and the chain hash after it, as they are stored.
+    pub async fn head(&self) -> Result<(Revision, ChainHash), Error> {
+        self.within(PATIENCE, read::stored_head(&self.backend)).await
+    }
+
+    /// The chain hash that is stored with a revision, without reading the commit; `None`: there is
+    /// no such commit.
+    pub async fn stored_chain(&self, revision: Revision) -> Result<Option<ChainHash>, Error> {
+        self.within(PATIENCE, read::stored_chain(&self.backend, revision)).await
+    }
+
     /// What the log says of an earlier revision; `None`: there is no such commit.
     pub async fn past(&self, revision: Revision) -> Result<Option<Past>, Error> {
         self.within(PATIENCE, past::past(&self.backend, &self.registry, revision)).await

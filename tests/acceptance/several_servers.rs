@@ -1,8 +1,9 @@
 //! Several registry servers on one Postgres: one gap-free chain, seen by all at once. A SQLite file has
 //! one.
 
-use acceptance::{Gateway, GatewayOptions, Process, Registry, postgres};
-use registry_proto::v1;
+use acceptance::{Database, Gateway, GatewayOptions, Process, Registry, postgres};
+use registry_proto::v1::{self, Effect, LifecycleState};
+use tonic::Code;
 
 use crate::world::gateway_revision;
 
@@ -69,6 +70,75 @@ async fn two_servers_hammered_at_once_keep_one_gap_free_chain() {
     ];
     assert!(chains[0].success(), "{:?}", chains[0]);
     assert_eq!(chains[0].stdout, chains[1].stdout, "both tell the same history");
+}
+
+/// Replaces `pg_notify` by a function that does nothing.
+const MUTE: &str = "
+    CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE sql AS 'SELECT';
+    DO $$ BEGIN
+        EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database());
+    END $$";
+
+/// Two servers on one Postgres. Neither learns of the other's commits unless it reads the log.
+async fn deaf_servers() -> (Database, Registry, Registry) {
+    let database = Database::Postgres(postgres::database().await);
+    database.execute(MUTE).await.expect("the owner of a database may do that");
+    let start = || Registry::start_with(&database.url(), &["--poll-interval", "1h"]);
+    let (left, right) = (start(), start());
+    (database, left, right)
+}
+
+fn set_state(name: &str, state: LifecycleState) -> v1::ApplyRequest {
+    let (kind, name, version) = (v1::Kind::Schema.into(), name.to_owned(), "1.0.0".to_owned());
+    let key = Some(v1::EntityKey { kind, name, version });
+    let set = v1::SetLifecycle { key, state: state.into(), ..Default::default() };
+    let change = v1::Change { change: Some(v1::change::Change::SetLifecycle(set)) };
+    v1::ApplyRequest { changes: vec![change], ..Default::default() }
+}
+
+async fn apply(server: &Registry, request: v1::ApplyRequest) -> v1::ApplyResponse {
+    server.client().await.apply(request).await.expect("accepted").into_inner()
+}
+
+#[tokio::test]
+async fn lagging_server_commits_instead_of_answering_unchanged() {
+    let (_database, left, right) = deaf_servers().await;
+    apply(&left, schema("X")).await;
+    apply(&right, set_state("X", LifecycleState::Deprecated)).await;
+    assert_eq!(apply(&left, set_state("X", LifecycleState::Active)).await.revision, 3);
+    assert_eq!(right.revision().await, 2, "it lags, and shows X as deprecated");
+    let again = apply(&right, set_state("X", LifecycleState::Deprecated)).await;
+    assert_eq!((again.committed, again.revision), (true, 4));
+    let unchanged = apply(&left, set_state("X", LifecycleState::Deprecated)).await;
+    assert_eq!((unchanged.committed, unchanged.revision), (false, 4), "it looked at the log");
+}
+
+#[tokio::test]
+async fn lagging_server_rejects_only_what_the_log_rejects() {
+    let (_database, left, right) = deaf_servers().await;
+    apply(&left, schema("X")).await;
+    let deprecated = apply(&right, set_state("X", LifecycleState::Deprecated)).await;
+    assert_eq!(deprecated.revision, 2, "X is known although only the other server has read it");
+    let based =
+        v1::ApplyRequest { base_revision: Some(2), ..set_state("X", LifecycleState::Active) };
+    assert_eq!(apply(&left, based).await.revision, 3, "it lagged at revision 1");
+    let ahead = v1::ApplyRequest { base_revision: Some(4), ..schema("Y") };
+    let refused = right.client().await.apply(ahead).await.expect_err("there is no revision 4");
+    assert_eq!(refused.code(), Code::Aborted);
+    assert!(refused.message().contains("it is at 3"), "{}", refused.message());
+}
+
+#[tokio::test]
+async fn lagging_server_plans_dry_runs_against_the_head() {
+    let (_database, left, right) = deaf_servers().await;
+    apply(&left, schema("X")).await;
+    let dry_run = v1::ApplyRequest {
+        dry_run: true,
+        base_revision: Some(1),
+        ..set_state("X", LifecycleState::Deprecated)
+    };
+    let planned = apply(&right, dry_run).await;
+    assert_eq!((planned.revision, planned.plan[0].effect()), (1, Effect::Deprecate));
 }
 
 #[tokio::test]

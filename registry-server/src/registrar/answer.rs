@@ -4,7 +4,7 @@
 
 use super::{
     Applied, Error,
-    group::{Footing, Group, Member, Verdict},
+    group::{Member, Verdict},
     repeat,
     waiting::Waiting,
     writer::Writer,
@@ -12,16 +12,7 @@ use super::{
 use crate::metrics;
 
 impl Writer {
-    /// Answers what holds whatever becomes of the group's commits.
-    pub(super) async fn answer_settled(&mut self, group: &mut Group) {
-        let holds = |m: &mut Member| {
-            m.footing == Footing::Stored && !matches!(m.verdict, Verdict::Commits(..))
-        };
-        let settled = group.members.extract_if(.., holds).collect();
-        self.answer_each(settled).await;
-    }
-
-    /// Answers members of a group that is stored.
+    /// Answers members of a group that is stored, or whose base is confirmed.
     pub(super) async fn answer_each(&mut self, members: Vec<Member>) {
         for Member { waiting, verdict, .. } in members {
             let (revision, committed, plan) = match verdict {

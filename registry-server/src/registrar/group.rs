@@ -15,14 +15,16 @@ use registry_core::{
 };
 
 use super::{
-    Error, Submission, repeat,
+    Error, Submission,
+    log::Position,
+    repeat,
     waiting::{Waiting, bytes},
 };
 
 /// Batches that were decided together, on top of one catalog.
 pub(super) struct Group {
     /// Where the log must be for this group.
-    pub(super) base: Revision,
+    pub(super) base: Position,
     /// The catalog with all commits of the group.
     pub(super) catalog: Catalog,
     /// One for each member that changes something.
@@ -35,6 +37,13 @@ pub(super) struct Member {
     pub(super) verdict: Verdict,
     /// Whether the verdict looked at commits that are not stored yet.
     pub(super) footing: Footing,
+}
+
+impl Member {
+    /// Whether its answer depends on no commit of its group.
+    pub(super) fn is_settled(&self) -> bool {
+        self.footing == Footing::Stored && !matches!(self.verdict, Verdict::Commits(..))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +80,7 @@ impl Group {
         now: Timestamp,
     ) -> Self {
         let catalog = stored.clone();
-        let base = catalog.revision();
+        let base = (catalog.revision(), catalog.chain());
         let mut group = Self { base, catalog, commits: Vec::new(), members: Vec::new() };
         let (mut room, mut ids) = (budget.bytes, HashSet::new());
         while let Some(waiting) = queue.pop_front() {

@@ -19,6 +19,10 @@ use crate::{
 
 const PAUSE: Duration = Duration::from_millis(200);
 const PAGE: usize = 256;
+const ANOTHER: &str = "it is not the commit that this server has seen there";
+
+/// A revision, and the chain hash after it.
+pub(super) type Position = (Revision, ChainHash);
 
 /// The log with a limit on how long it may take to answer.
 #[derive(Debug, Clone)]
@@ -143,11 +147,27 @@ impl Log {
         if head == Revision(0) {
             return self.timed(self.store.check()).await;
         }
-        match self.timed(self.store.commit(head)).await? {
-            Some(stored) if stored.chain == chain => Ok(()),
-            Some(_) => Err(corrupt(head, "it is not the commit that this server has seen there")),
+        match self.timed(self.store.stored_chain(head)).await? {
+            Some(stored) if stored == chain => Ok(()),
+            Some(_) => Err(corrupt(head, ANOTHER)),
             None => Err(rolled_back(head)),
         }
+    }
+
+    /// Whether the log ends at this position, which this server has seen stored. A server that has
+    /// its database to itself knows without asking.
+    pub(super) async fn ends_at(&self, seen: Position) -> Result<bool, store::Error> {
+        if !self.store.is_shared() {
+            return Ok(true);
+        }
+        let head = self.timed(self.store.head()).await?;
+        if head.0 < seen.0 {
+            return Err(rolled_back(seen.0));
+        }
+        if head.0 == seen.0 && head.1 != seen.1 {
+            return Err(corrupt(seen.0, ANOTHER));
+        }
+        Ok(head == seen)
     }
 
     pub(super) async fn timed<T, E: From<store::Error>>(

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Database, Error, Parts,
     group::{Budget, Group, Member},
-    log::{Appended, Log},
+    log::{Appended, Log, Position},
     waiting::Waiting,
 };
 use crate::{
@@ -146,13 +146,12 @@ impl Writer {
     }
 
     async fn attempt(&mut self, queue: &mut VecDeque<Waiting>, hold: Option<Hold>) -> Progress {
-        let Some(mut group) = self.form(queue).await else { return Progress::Done };
-        self.answer_settled(&mut group).await;
+        let Some(group) = self.form(queue).await else { return Progress::Done };
         if group.commits.is_empty() {
-            return Progress::Done;
+            return self.answer_confirmed(queue, group.base, group.members).await;
         }
         let began = Instant::now();
-        let outcome = self.log.append(hold, group.base, &group.commits).await;
+        let outcome = self.log.append(hold, group.base.0, &group.commits).await;
         metrics::appended(began.elapsed(), outcome.label(), group.commits.len());
         match outcome {
             Appended::Stored => {
@@ -180,8 +179,44 @@ impl Writer {
                 if let Error::OutcomeUnknown = error {
                     self.unsure.extend(group.commits.iter().map(SealedCommit::chain));
                 }
-                self.note_failure(cause);
-                group.members.into_iter().for_each(|m| m.waiting.fail(error.clone()));
+                self.note_failure(cause.clone());
+                let (settled, pending): (Vec<_>, Vec<_>) =
+                    group.members.into_iter().partition(Member::is_settled);
+                pending.into_iter().for_each(|m| m.waiting.fail(error.clone()));
+                if let store::Error::Unavailable { .. } = cause {
+                    // The head cannot be confirmed either. A settled member writes nothing.
+                    fail(settled, &cause);
+                    return Progress::Done;
+                }
+                self.answer_confirmed(queue, group.base, settled).await
+            }
+        }
+    }
+
+    /// Answers members that commit nothing, if the log still ends where their group was formed.
+    /// Otherwise their verdicts may be stale, and they are decided again.
+    async fn answer_confirmed(
+        &mut self,
+        queue: &mut VecDeque<Waiting>,
+        base: Position,
+        members: Vec<Member>,
+    ) -> Progress {
+        if members.is_empty() {
+            return Progress::Done;
+        }
+        match self.log.ends_at(base).await {
+            Ok(true) => {
+                self.answer_each(members).await;
+                Progress::Done
+            }
+            Ok(false) => {
+                put_back(queue, members);
+                self.catch_up().await;
+                Progress::Again
+            }
+            Err(error) => {
+                self.set_database(Database::ReadOnly(error.clone()));
+                fail(members, &error);
                 Progress::Done
             }
         }
@@ -208,6 +243,11 @@ impl Writer {
             }
         }
     }
+}
+
+/// Answers members that wrote nothing because of the database.
+fn fail(members: Vec<Member>, error: &store::Error) {
+    members.into_iter().for_each(|m| m.waiting.fail(Error::Database(error.clone())));
 }
 
 /// Puts members back to the front of the queue, in their order.

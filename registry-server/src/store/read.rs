@@ -35,6 +35,24 @@ pub(super) async fn check(backend: &Backend) -> Result<(), Error> {
         .map_err(|e| backend.explain(&e))
 }
 
+/// The head as it is stored.
+pub(super) async fn stored_head(backend: &Backend) -> Result<(Revision, ChainHash), Error> {
+    let row = run!(Backend(backend), HeadRow, sql::HEAD, [], fetch_one)
+        .map_err(|e| backend.explain(&e))?;
+    Ok((revision(row.revision)?, chain("the table head", &row.chain)?))
+}
+
+/// The chain hash that is stored with a revision.
+pub(super) async fn stored_chain(
+    backend: &Backend,
+    revision: Revision,
+) -> Result<Option<ChainHash>, Error> {
+    let row: Option<(String,)> =
+        run!(Backend(backend), (String,), sql::CHAIN, [stored(revision)], fetch_optional)
+            .map_err(|e| backend.explain(&e))?;
+    row.map(|(text,)| chain(format!("revision {revision}"), &text)).transpose()
+}
+
 pub(super) async fn load(backend: &Backend, registry: &RegistryId) -> Result<Catalog, Error> {
     let mut snapshot = backend.snapshot().await?;
     let (revision, chain) = head(backend, &mut snapshot, registry).await?;
