@@ -23,6 +23,8 @@ pub const VERSION_BYTES: usize = 255;
 pub const MESSAGE_BYTES: usize = 4 * 1024;
 /// Longest author, in bytes.
 pub const AUTHOR_BYTES: usize = 256;
+/// How long a request id identifies its request, in milliseconds: 7 days.
+pub const REQUEST_ID_MILLIS: i64 = 7 * 24 * 60 * 60 * 1000;
 /// Longest id of a registry, in bytes.
 pub const REGISTRY_ID_BYTES: usize = 128;
 /// Longest request id, in bytes.

@@ -26,7 +26,7 @@ use registry_core::{
 use tokio::{
     sync::{Notify, Semaphore, mpsc, oneshot, watch},
     task::JoinHandle,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +41,9 @@ use crate::{
     feed::Hub,
     store::{self, Store},
 };
+
+/// How often expired request ids are deleted.
+const FORGET: Duration = Duration::from_hours(1);
 
 /// A batch that somebody wants committed.
 #[derive(Debug, Clone)]
@@ -185,14 +188,28 @@ pub async fn start(parts: Parts) -> Result<(Registrar, JoinHandle<()>), store::E
     let wake = Arc::new(Notify::new());
     let listener = listen::spawn(parts.store.clone(), wake.clone());
     let (store, limit) = (parts.store.clone(), parts.config.database_timeout);
+    let forgetting = forget_requests(parts.store.clone(), parts.clock.clone());
     let writer = Writer::new(parts, sender).await?;
     let closing = CancellationToken::new();
     let (woken, closed) = (wake.clone(), closing.clone());
     let task = tokio::spawn(async move {
         writer.run(waiting, woken, closed).await;
         listener.abort();
+        forgetting.abort();
     });
     Ok((Registrar { queue, space, database, wake, closing, upstream: None, store, limit }, task))
+}
+
+/// Deletes the ids of requests that are too old to be retried, now and every hour.
+fn forget_requests(store: Store, clock: Arc<dyn Clock>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        loop {
+            if let Err(error) = store.forget_requests(clock.now()).await {
+                tracing::debug!(%error, "expired request ids were not deleted");
+            }
+            sleep(FORGET).await;
+        }
+    })
 }
 
 /// The registrar of a relay, which takes no writes; and what takes the registry's commits instead.

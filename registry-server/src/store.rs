@@ -32,9 +32,11 @@ use std::time::Duration;
 
 use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit, Timestamp};
 
+use at::At;
 pub use audit::{Finding, Findings, Known, Progress};
-use backend::Backend;
 pub use backend::Hold;
+use backend::{Backend, execute};
+use batch::retries_since;
 pub use claim::Claim;
 pub use error::{AppendError, Error};
 pub use gateways::{Beat, GatewayQuery, KnownGateway, Presence};
@@ -94,6 +96,15 @@ impl Store {
         self.append_holding(None, expected, commits).await
     }
 
+    /// As [`Store::append`], for commits of another registry. Their request ids were judged there.
+    pub async fn append_copy(
+        &self,
+        expected: Revision,
+        commits: &[SealedCommit],
+    ) -> Result<(), AppendError> {
+        self.within(PATIENCE, self.backend.append(None, expected, commits, true)).await
+    }
+
     /// As [`Store::append`], for whoever may hold the head.
     pub async fn append_holding(
         &self,
@@ -101,7 +112,7 @@ impl Store {
         expected: Revision,
         commits: &[SealedCommit],
     ) -> Result<(), AppendError> {
-        self.within(PATIENCE, self.backend.append(hold, expected, commits)).await
+        self.within(PATIENCE, self.backend.append(hold, expected, commits, false)).await
     }
 
     /// Waits until it is this server's turn to append, for one that keeps losing the race. `None`
@@ -121,12 +132,22 @@ impl Store {
         self.within(PATIENCE, read::commits_after(&self.backend, position, limit)).await
     }
 
-    /// The commit that a request made, if it made one.
+    /// The commit that a request of an author made, if it made one and is not forgotten by now.
     pub async fn find_request(
         &self,
+        author: &str,
         request_id: &str,
+        now: Timestamp,
     ) -> Result<Option<StoredCommitHeader>, Error> {
-        self.within(PATIENCE, read::find_request(&self.backend, request_id)).await
+        let finding = read::find_request(&self.backend, (author, request_id), now);
+        self.within(PATIENCE, finding).await
+    }
+
+    /// Deletes the ids of requests that are too old to be retried now.
+    pub async fn forget_requests(&self, now: Timestamp) -> Result<(), Error> {
+        let backend = &self.backend;
+        let since = At(retries_since(now));
+        self.within(PATIENCE, async { execute!(backend, sql::FORGET_REQUESTS, [since]) }).await
     }
 
     /// One commit, proved against the chain hash before it.

@@ -36,19 +36,25 @@ impl Writer {
         }
     }
 
-    /// Answers members whose request ids the log has.
-    pub(super) async fn answer_repeats(&mut self, members: Vec<Member>) {
-        for Member { waiting, .. } in members {
-            let found = self.find_repeat(&waiting).await;
-            settle_repeat(waiting, found);
+    /// Answers members whose request ids the log has. The others are decided again: their ids have
+    /// expired since.
+    pub(super) async fn answer_repeats(&mut self, members: Vec<Member>) -> Vec<Member> {
+        let mut expired = Vec::new();
+        for member in members {
+            match self.find_repeat(&member.waiting).await {
+                Ok(None) => expired.push(member),
+                found => settle_repeat(member.waiting, found),
+            }
         }
+        expired
     }
 
     /// What an earlier request with the same id did, if there was one.
     async fn find_repeat(&mut self, waiting: &Waiting) -> Result<Option<Applied>, Error> {
-        let Some(request_id) = waiting.request_id() else { return Ok(None) };
-        let log = self.log.clone();
-        let found = log.timed(log.store.find_request(request_id)).await.map_err(Error::Database)?;
+        let Some((author, request_id)) = waiting.request() else { return Ok(None) };
+        let (log, now) = (self.log.clone(), self.now());
+        let finding = log.store.find_request(&author, &request_id, now);
+        let found = log.timed(finding).await.map_err(Error::Database)?;
         let Some(header) = found else { return Ok(None) };
         if header.revision > self.hub.catalog().revision() {
             self.catch_up().await;
@@ -63,7 +69,7 @@ impl Writer {
         let wanted = &waiting.submission;
         let plan = stored.and_then(|stored| repeat::plan_of(&stored.commit, wanted));
         let Some(plan) = plan else {
-            return Err(Error::RequestIdReused { request_id: request_id.to_owned(), revision });
+            return Err(Error::RequestIdReused { request_id, revision });
         };
         metrics::repeated();
         Ok(Some(Applied { revision, committed: true, batch: Vec::new(), plan }))

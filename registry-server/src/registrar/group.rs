@@ -88,7 +88,7 @@ impl Group {
                 continue;
             }
             let size = bytes(&waiting.submission);
-            let repeats = waiting.request_id().is_some_and(|id| !ids.insert(id.to_owned()));
+            let repeats = waiting.request().is_some_and(|request| !ids.insert(request));
             let full = group.commits.len() >= budget.commits || size > room;
             if repeats || (full && !group.commits.is_empty()) {
                 queue.push_front(waiting);

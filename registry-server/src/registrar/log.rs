@@ -11,7 +11,7 @@ use std::{future::Future, time::Duration};
 use registry_core::{Catalog, ChainHash, Revision, SealedCommit};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Error;
+use super::{Error, waiting::Request};
 use crate::{
     jitter,
     store::{self, AppendError, Hold, Store},
@@ -33,6 +33,15 @@ pub(super) struct Log {
     pub(super) patience: Duration,
 }
 
+/// Where commits were made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// By this server.
+    Here,
+    /// By the registry that this relay follows.
+    Registry,
+}
+
 /// What became of commits.
 #[derive(Debug)]
 pub(super) enum Appended {
@@ -40,8 +49,8 @@ pub(super) enum Appended {
     Stored,
     /// They are not: another server's commits are there.
     Behind,
-    /// They are not: this request id was used before.
-    RequestIdTaken(String),
+    /// They are not: this request made a commit before.
+    RequestIdTaken(Request),
     /// They are not, or nobody knows.
     Failed(Error, store::Error),
 }
@@ -63,6 +72,7 @@ impl Log {
     /// Appends commits after a revision.
     pub(super) async fn append(
         &self,
+        source: Source,
         mut hold: Option<Hold>,
         base: Revision,
         commits: &[SealedCommit],
@@ -70,8 +80,12 @@ impl Log {
         let give_up = Instant::now() + self.patience;
         let mut lost = false;
         loop {
-            let appending = self.store.append_holding(hold.take(), base, commits);
-            let result = self.timed(appending).await;
+            let result = match source {
+                Source::Here => {
+                    self.timed(self.store.append_holding(hold.take(), base, commits)).await
+                }
+                Source::Registry => self.timed(self.store.append_copy(base, commits)).await,
+            };
             let error = match (result, lost) {
                 (Ok(()), _) => return Appended::Stored,
                 (Err(AppendError::Store(error)), _) => error,
@@ -91,8 +105,8 @@ impl Log {
                     return Appended::Failed(Error::Database(error.clone()), error);
                 }
                 (Err(AppendError::Conflict { .. }), false) => return Appended::Behind,
-                (Err(AppendError::RequestIdTaken { request_id, .. }), false) => {
-                    return Appended::RequestIdTaken(request_id);
+                (Err(AppendError::RequestIdTaken { author, request_id, .. }), false) => {
+                    return Appended::RequestIdTaken((author, request_id));
                 }
             };
             lost |= matches!(error, store::Error::Unavailable { .. });

@@ -7,6 +7,9 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{Applied, Error, Submission};
 
+/// An author and the id of a request: retries have the same.
+pub(super) type Request = (String, String);
+
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) submission: Submission,
@@ -28,8 +31,10 @@ impl Waiting {
         self.reply.is_closed()
     }
 
-    pub(super) fn request_id(&self) -> Option<&str> {
-        self.submission.request_id.as_deref()
+    /// The author and the id of the request, where it has one.
+    pub(super) fn request(&self) -> Option<Request> {
+        let id = self.submission.request_id.clone()?;
+        Some((self.submission.author.clone(), id))
     }
 
     /// Answers with what became of the batch.

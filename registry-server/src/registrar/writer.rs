@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Database, Error, Parts,
     group::{Budget, Group, Member},
-    log::{Appended, Log, Position},
+    log::{Appended, Log, Position, Source},
     waiting::Waiting,
 };
 use crate::{
@@ -105,6 +105,11 @@ impl Writer {
         }
     }
 
+    /// The time that a commit of now gets.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now().max(self.last_commit_at)
+    }
+
     /// How often other servers' commits are looked for.
     pub(super) fn poll_interval(&self) -> Duration {
         self.config.poll_interval
@@ -151,7 +156,7 @@ impl Writer {
             return self.answer_confirmed(queue, group.base, group.members).await;
         }
         let began = Instant::now();
-        let outcome = self.log.append(hold, group.base.0, &group.commits).await;
+        let outcome = self.log.append(Source::Here, hold, group.base.0, &group.commits).await;
         metrics::appended(began.elapsed(), outcome.label(), group.commits.len());
         match outcome {
             Appended::Stored => {
@@ -166,12 +171,13 @@ impl Writer {
                 self.catch_up().await;
                 Progress::Again
             }
-            Appended::RequestIdTaken(id) => {
-                let is_taken = |m: &Member| m.waiting.request_id() == Some(&id);
+            Appended::RequestIdTaken(request) => {
+                let is_taken = |m: &Member| m.waiting.request().as_ref() == Some(&request);
                 let (taken, others) = group.members.into_iter().partition(is_taken);
                 put_back(queue, others);
                 self.catch_up().await;
-                self.answer_repeats(taken).await;
+                let expired = self.answer_repeats(taken).await;
+                put_back(queue, expired);
                 // Nobody came first for the others, so that is no attempt of theirs.
                 Progress::Done
             }
@@ -225,7 +231,7 @@ impl Writer {
     /// Forms a group beside the runtime, because validation may take a while.
     async fn form(&self, queue: &mut VecDeque<Waiting>) -> Option<Group> {
         let catalog = self.hub.catalog();
-        let now = self.clock.now().max(self.last_commit_at);
+        let now = self.now();
         let budget = Budget { commits: self.config.write_group, bytes: GROUP_BYTES };
         let mut waiting = std::mem::take(queue);
         let forming = tokio::task::spawn_blocking(move || {

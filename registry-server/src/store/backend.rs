@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: SQL; the shared queries are in `sql.rs`, the others with their database.
 
-use registry_core::{RegistryId, Revision, SealedCommit};
+use registry_core::{Commit, RegistryId, Revision, SealedCommit};
 use sqlx::{Postgres, Sqlite, Transaction};
 
 use super::{
@@ -163,9 +163,10 @@ impl Backend {
         hold: Option<Hold>,
         expected: Revision,
         commits: &[SealedCommit],
+        is_copy: bool,
     ) -> Result<(), AppendError> {
         let refused = |detail| Error::Refused { database: self.name().to_owned(), detail };
-        let Some(batch) = Batch::new(expected, commits).map_err(refused)? else {
+        let Some(batch) = Batch::new(expected, commits, is_copy).map_err(refused)? else {
             return Ok(());
         };
         let appended = match self {
@@ -186,14 +187,19 @@ impl Backend {
     /// Says which request id was taken, after the database refused one.
     async fn name_request(&self, commits: &[SealedCommit]) -> AppendError {
         let mut seen = std::collections::HashMap::new();
-        for sealed in commits {
-            let Some(request_id) = sealed.commit().request_id.clone() else { continue };
-            let stored = match read::find_request(self, &request_id).await {
+        for Commit { author, request_id, committed_at, revision, .. } in
+            commits.iter().map(SealedCommit::commit)
+        {
+            let Some(request_id) = request_id.clone() else { continue };
+            let key = (author.clone(), request_id);
+            let found = read::find_request(self, (&key.0, &key.1), *committed_at).await;
+            let stored = match found {
                 Ok(found) => found.map(|header| header.revision),
                 Err(error) => return error.into(),
             };
-            if let Some(revision) = stored.or(seen.insert(request_id.clone(), sealed.revision())) {
-                return AppendError::RequestIdTaken { request_id, revision };
+            if let Some(revision) = stored.or(seen.insert(key.clone(), *revision)) {
+                let (author, request_id) = key;
+                return AppendError::RequestIdTaken { author, request_id, revision };
             }
         }
         let detail = "it refused a request id that nobody has".to_owned();

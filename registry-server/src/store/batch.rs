@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 
 use registry_core::{
-    Action, ChainHash, Change, Commit, Document, Key, Notice, Revision, SealedCommit,
+    Action, ChainHash, Change, Commit, Document, Key, Notice, Revision, SealedCommit, Timestamp,
+    limits,
 };
 use serde::Serialize;
 
@@ -24,6 +25,9 @@ pub(super) struct Batch<'a> {
     pub(super) entities: Vec<NewEntity<'a>>,
     pub(super) lifecycles: Vec<NewLifecycle<'a>>,
     pub(super) settings: Vec<NewSetting>,
+    pub(super) requests: Vec<NewRequest<'a>>,
+    /// Whether the commits are another registry's, which has judged their request ids.
+    pub(super) is_copy: bool,
 }
 
 pub(super) struct NewCommit<'a> {
@@ -31,10 +35,22 @@ pub(super) struct NewCommit<'a> {
     pub(super) author: &'a str,
     pub(super) committed_at: At,
     pub(super) message: &'a str,
+    /// None also where an earlier commit of the batch has the id in this unique column.
     pub(super) request_id: Option<&'a str>,
+    /// Since when the same id of the same author is a retry.
+    pub(super) retries_since: At,
     pub(super) changes: i32,
     pub(super) chain: String,
     pub(super) canonical: &'a [u8],
+}
+
+/// Which commit a request made.
+pub(super) struct NewRequest<'a> {
+    pub(super) author: &'a str,
+    pub(super) request_id: &'a str,
+    pub(super) revision: i64,
+    pub(super) committed_at: At,
+    pub(super) retries_since: At,
 }
 
 pub(super) struct NewKey<'a> {
@@ -105,6 +121,7 @@ impl<'a> Batch<'a> {
     pub(super) fn new(
         expected: Revision,
         commits: &'a [SealedCommit],
+        is_copy: bool,
     ) -> Result<Option<Self>, String> {
         let Some(last) = commits.last() else { return Ok(None) };
         check_order(expected, commits)?;
@@ -127,11 +144,13 @@ impl<'a> Batch<'a> {
         Ok(Some(Self {
             head: last.revision(),
             chain: last.chain(),
-            commits: commits.iter().map(new_commit).collect(),
+            commits: new_commits(commits, is_copy),
             changes,
             entities: states.entities,
             lifecycles: states.lifecycles,
             settings,
+            requests: new_requests(commits),
+            is_copy,
         }))
     }
 }
@@ -156,6 +175,51 @@ fn check_order(expected: Revision, commits: &[SealedCommit]) -> Result<(), Strin
     Ok(())
 }
 
+fn new_commits(commits: &[SealedCommit], is_copy: bool) -> Vec<NewCommit<'_>> {
+    let mut held: HashMap<&str, &Commit> = HashMap::new();
+    let mut rows = Vec::with_capacity(commits.len());
+    for sealed in commits {
+        let (commit, mut row) = (sealed.commit(), new_commit(sealed));
+        if let Some(id) = row.request_id {
+            let earlier = *held.entry(id).or_insert(commit);
+            // A repetition stays, so that the database refuses the batch.
+            let is_other = is_copy || !is_retry(earlier, commit);
+            row.request_id = (earlier.revision == commit.revision || !is_other).then_some(id);
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+/// Whether the later of two commits with the same request id would be the same request again.
+fn is_retry(earlier: &Commit, later: &Commit) -> bool {
+    earlier.author == later.author && earlier.committed_at > retries_since(later.committed_at)
+}
+
+/// A request that made a commit at this time or before it is forgotten now.
+pub(super) fn retries_since(now: Timestamp) -> Timestamp {
+    Timestamp::from_millis(now.as_millis().saturating_sub(limits::REQUEST_ID_MILLIS))
+}
+
+/// The last commit of each request.
+fn new_requests(commits: &[SealedCommit]) -> Vec<NewRequest<'_>> {
+    let mut last = HashMap::new();
+    for Commit { author, request_id, revision, committed_at, .. } in
+        commits.iter().map(SealedCommit::commit)
+    {
+        let Some(request_id) = request_id.as_deref() else { continue };
+        let request = NewRequest {
+            author,
+            request_id,
+            revision: stored(*revision),
+            committed_at: At(*committed_at),
+            retries_since: At(retries_since(*committed_at)),
+        };
+        last.insert((author.as_str(), request_id), request);
+    }
+    last.into_values().collect()
+}
+
 fn new_commit(sealed: &SealedCommit) -> NewCommit<'_> {
     let commit = sealed.commit();
     NewCommit {
@@ -164,6 +228,7 @@ fn new_commit(sealed: &SealedCommit) -> NewCommit<'_> {
         committed_at: At(commit.committed_at),
         message: &commit.message,
         request_id: commit.request_id.as_deref(),
+        retries_since: At(retries_since(commit.committed_at)),
         changes: i32::try_from(commit.changes.len()).unwrap_or(i32::MAX),
         chain: sealed.chain().to_string(),
         canonical: sealed.bytes(),

@@ -120,8 +120,10 @@ pub enum AppendError {
         head: Revision,
     },
     /// A request id was used before. Nothing was written.
-    #[error("the request id `{request_id}` was used by revision {revision}")]
+    #[error("the request id `{request_id}` of {author} was used by revision {revision}")]
     RequestIdTaken {
+        /// Whose id it is.
+        author: String,
         /// The id.
         request_id: String,
         /// The commit that has it.

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use registry_core::{
     Catalog, ChainHash, Document, Name, Record, RegistryId, Revision, SealedCommit, Selector,
-    Version, commit::InvalidCommit,
+    Timestamp, Version, commit::InvalidCommit,
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{
     CommitQuery, EntityEvent, Error, HistoryQuery, Order, SettingEvent, StoredCommit,
     StoredCommitHeader, Subject,
+    at::At,
     backend::{Backend, Snapshot, run},
+    batch::retries_since,
     past,
     row::{
         DocumentRow, EntityRow, EventRow, HeadRow, HeaderRow, SealRow, SettingEventRow, SettingRow,
@@ -190,9 +192,11 @@ fn proved(
 
 pub(super) async fn find_request(
     backend: &Backend,
-    request_id: &str,
+    (author, request_id): (&str, &str),
+    now: Timestamp,
 ) -> Result<Option<StoredCommitHeader>, Error> {
-    run!(Backend(backend), HeaderRow, sql::REQUEST, [request_id], fetch_optional)
+    let since = At(retries_since(now));
+    run!(Backend(backend), HeaderRow, sql::REQUEST, [author, request_id, since], fetch_optional)
         .map_err(|e| backend.explain(&e))?
         .map(StoredCommitHeader::try_from)
         .transpose()

@@ -21,7 +21,7 @@ pub(super) struct Schema {
 }
 
 /// The newest migration that this program knows.
-pub(super) const KNOWN: i64 = 6;
+pub(super) const KNOWN: i64 = 7;
 
 /// What these migrations leave in `registry.needs_version`; later ones may have raised it.
 pub(super) const NEEDED: i64 = 2;
@@ -35,6 +35,7 @@ pub(super) static SQLITE: Schema = Schema {
             ("proof", include_str!("../../../migrations/sqlite/0004_proof.sql")),
             ("fleet", include_str!("../../../migrations/sqlite/0005_fleet.sql")),
             ("relay", include_str!("../../../migrations/sqlite/0006_relay.sql")),
+            ("requests", include_str!("../../../migrations/sqlite/0007_requests.sql")),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -50,6 +51,7 @@ pub(super) static POSTGRES: Schema = Schema {
             ("proof", include_str!("../../../migrations/postgres/0004_proof.sql")),
             ("fleet", include_str!("../../../migrations/postgres/0005_fleet.sql")),
             ("relay", include_str!("../../../migrations/postgres/0006_relay.sql")),
+            ("requests", include_str!("../../../migrations/postgres/0007_requests.sql")),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables

@@ -76,10 +76,18 @@ pub(super) const DOCUMENTS: &str = "
     WHERE ch.revision > $1 AND ch.revision <= $2 AND ch.action = 'register'
     ORDER BY ch.revision, ch.ordinal";
 
-/// The commit of a request: $1 request id.
+/// The last commit of a request: $1 author, $2 request id, $3 the time after which it was made.
+/// Servers before migration 7 note it in the column alone.
 pub(super) const REQUEST: &str = "
     SELECT revision, author, committed_at, message, request_id, changes, chain
-    FROM commits WHERE request_id = $1";
+    FROM commits
+    WHERE committed_at > $3 AND revision IN (
+        SELECT revision FROM requests WHERE author = $1 AND request_id = $2
+        UNION SELECT revision FROM commits WHERE request_id = $2 AND author = $1)
+    ORDER BY revision DESC LIMIT 1";
+
+/// Requests that made their commits at a time or before it are forgotten: $1 time.
+pub(super) const FORGET_REQUESTS: &str = "DELETE FROM requests WHERE committed_at <= $1";
 
 /// Changes with what their commits say, in the order of the log.
 macro_rules! events {

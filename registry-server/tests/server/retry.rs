@@ -111,7 +111,6 @@ async fn an_id_belongs_to_one_batch() {
         ]),
         batch([register(schema("A", "1.0.0")), register(schema("Older", "1.0.0"))]),
         v1::ApplyRequest { settings: vec![archive], ..new_schema("A") },
-        v1::ApplyRequest { author: "eve".to_owned(), ..new_schema("A") },
     ];
     for other in others {
         let refused = client.apply(with_id("r1", other)).await.unwrap_err();
@@ -121,6 +120,38 @@ async fn an_id_belongs_to_one_batch() {
         );
     }
     assert_eq!(proven_log(&registry).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn request_ids_of_two_authors_are_independent() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    let by = |author: &str, name| {
+        let request = v1::ApplyRequest { author: author.to_owned(), ..new_schema(name) };
+        with_id("deploy-1", request)
+    };
+    for _ in 0..2 {
+        for (author, name, revision) in [("ann", "A", 1), ("eve", "B", 2)] {
+            let answer = client.apply(by(author, name)).await.unwrap().into_inner();
+            assert_eq!((answer.revision, answer.committed), (revision, true), "{author}");
+        }
+    }
+    let reused = client.apply(by("eve", "A")).await.unwrap_err();
+    assert_eq!(reason(&reused), "REQUEST_ID_REUSED");
+    assert_eq!(proven_log(&registry).await.len(), 2);
+}
+
+/// Only commits are remembered.
+#[tokio::test(flavor = "multi_thread")]
+async fn retry_of_an_unchanged_request_is_decided_again() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    client.apply(new_schema("A")).await.unwrap();
+    let set = |state| batch([set_lifecycle(key(Kind::Schema, "A", "1.0.0"), state, "")]);
+    let restore = with_id("r", set(LifecycleState::Active));
+    assert!(!client.apply(restore.clone()).await.unwrap().into_inner().committed);
+    client.apply(set(LifecycleState::Deprecated)).await.unwrap();
+    assert!(client.apply(restore).await.unwrap().into_inner().committed);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! What is appended, what is refused, and that nothing is half done.
 
-use registry_core::{Catalog, ChainHash, Revision, SealedCommit};
+use registry_core::{Catalog, ChainHash, Revision, SealedCommit, Timestamp};
 use registry_server::store::{AppendError, Error, Store};
 
 use crate::{
@@ -150,6 +150,7 @@ pub(crate) async fn a_request_id_is_used_once(fixture: &Fixture) {
     log.append(&store, Draft::new().register("C", "1.0.0")).await;
     let again = log.seal(Draft::new().register("D", "1.0.0").request("r1"));
     let taken = |id: &str, revision| AppendError::RequestIdTaken {
+        author: "ann".to_owned(),
         request_id: id.to_owned(),
         revision: Revision(revision),
     };
@@ -161,6 +162,71 @@ pub(crate) async fn a_request_id_is_used_once(fixture: &Fixture) {
     assert_eq!(store.append(Revision(3), batch).await.unwrap_err(), taken("r2", 4));
     assert_holds(&store, &log).await;
     log.append(&store, Draft::new().register("D", "1.0.0").request("r2")).await;
+    assert_holds(&store, &log).await;
+}
+
+pub(crate) async fn request_ids_are_scoped_to_their_author(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    let request = |name, author| Draft::new().register(name, "1.0.0").by(author).request("r1");
+    log.append(&store, request("A", "ann")).await;
+    log.append(&store, request("B", "bob")).await;
+    log.commit(request("C", "carol"));
+    log.commit(request("D", "dave"));
+    store.append(Revision(2), &log.commits[2..]).await.unwrap();
+    assert_holds(&store, &log).await;
+    let now = log.commits[3].commit().committed_at;
+    for (author, revision) in [("ann", 1), ("bob", 2), ("carol", 3), ("dave", 4)] {
+        let found = store.find_request(author, "r1", now).await.unwrap().unwrap();
+        assert_eq!(found.revision, Revision(revision), "{author}");
+        let again = log.seal(request("E", author));
+        let error = store.append(Revision(4), &[again]).await.unwrap_err();
+        let is_taken = matches!(error, AppendError::RequestIdTaken { revision: Revision(of), .. } if of == revision);
+        assert!(is_taken, "{author}: {error}");
+    }
+}
+
+pub(crate) async fn request_ids_expire_after_seven_days(fixture: &Fixture) {
+    const WEEK: i64 = 7 * 24 * 60 * 60 * 1000;
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    let request = |name, millis| Draft::new().register(name, "1.0.0").request("r1").later(millis);
+    let first = log.append(&store, request("A", 0)).await.commit().committed_at;
+    // Each revision is a millisecond later than the one before.
+    let early = log.seal(request("B", WEEK - 2));
+    let error = store.append(Revision(1), &[early]).await.unwrap_err();
+    assert!(matches!(error, AppendError::RequestIdTaken { .. }), "{error}");
+    let second = log.append(&store, request("B", WEEK)).await.commit().committed_at;
+    let found = async |now| store.find_request("ann", "r1", now).await.unwrap().map(|c| c.revision);
+    assert_eq!(found(second).await, Some(Revision(2)));
+    store.forget_requests(first).await.unwrap();
+    assert_eq!(fixture.number("SELECT count(*) FROM requests").await, 1);
+    store.forget_requests(Timestamp::from_millis(second.as_millis() + WEEK)).await.unwrap();
+    assert_eq!(fixture.number("SELECT count(*) FROM requests").await, 0);
+    assert_holds(&store, &log).await;
+}
+
+/// A log that servers of two versions have written may use an id twice.
+pub(crate) async fn copies_keep_repeated_request_ids(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    log.append(&store, Draft::new().register("A", "1.0.0").request("r1")).await;
+    log.commit(Draft::new().register("B", "1.0.0").request("r1"));
+    log.commit(Draft::new().register("C", "1.0.0").request("r1"));
+    store.append_copy(Revision(1), &log.commits[1..]).await.unwrap();
+    assert_holds(&store, &log).await;
+}
+
+/// Servers before migration 7 note requests in their commits alone.
+pub(crate) async fn requests_of_older_servers_are_known(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    log.append(&store, Draft::new().register("A", "1.0.0").request("r1")).await;
+    fixture.execute("DELETE FROM requests").await;
+    let again = log.seal(Draft::new().register("B", "1.0.0").request("r1"));
+    let error = store.append(Revision(1), &[again]).await.unwrap_err();
+    assert!(matches!(error, AppendError::RequestIdTaken { .. }), "{error}");
+    log.append(&store, Draft::new().register("B", "1.0.0").by("bob").request("r1")).await;
     assert_holds(&store, &log).await;
 }
 

@@ -23,6 +23,7 @@ pub(crate) struct Draft {
     pub(crate) author: String,
     pub(crate) message: String,
     pub(crate) request_id: Option<String>,
+    later_millis: i64,
     changes: Vec<(Change, Option<Arc<Document>>)>,
 }
 
@@ -47,7 +48,7 @@ impl Log {
             revision,
             author: draft.author,
             committed_at: Timestamp::from_millis(
-                1_795_300_000_123 + i64::try_from(revision.0).unwrap(),
+                1_795_300_000_123 + i64::try_from(revision.0).unwrap() + draft.later_millis,
             ),
             message: draft.message,
             request_id: draft.request_id,
@@ -73,6 +74,7 @@ impl Draft {
             author: "ann".to_owned(),
             message: "because – “why” not?\n\tü".to_owned(),
             request_id: None,
+            later_millis: 0,
             changes: Vec::new(),
         }
     }
@@ -84,6 +86,12 @@ impl Draft {
 
     pub(crate) fn request(mut self, id: &str) -> Self {
         self.request_id = Some(id.to_owned());
+        self
+    }
+
+    /// Makes the commit so much later.
+    pub(crate) fn later(mut self, millis: i64) -> Self {
+        self.later_millis = millis;
         self
     }
 

@@ -52,7 +52,7 @@ pub(crate) async fn a_database_that_needs_a_newer_program_is_refused(fixture: &F
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 6, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 7, .. }), "{error}");
     assert!(error.to_string().contains("run a newer registry-server"), "{error}");
 }
 
@@ -103,7 +103,7 @@ async fn goes_on((store, mut log): (Store, Log)) {
 pub(crate) async fn a_database_without_settings_gets_a_place_for_them(fixture: &Fixture) {
     let drafts =
         [Draft::new().register("A", "1.0.0"), Draft::new().deprecate("A", "1.0.0", "use B")];
-    let undo = "ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers; DROP TABLE tokens;
+    let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers; DROP TABLE tokens;
              DROP TABLE access_events; DROP TABLE setting_changes;
              DROP INDEX commits_time; DROP INDEX changes_of_lifecycle;
              ALTER TABLE entities DROP COLUMN lifecycle_notice;
@@ -116,7 +116,7 @@ pub(crate) async fn a_database_without_settings_gets_a_place_for_them(fixture: &
 
 /// A database of the version before migration 3, with a log in it.
 pub(crate) async fn a_database_without_tokens_gets_a_place_for_them(fixture: &Fixture) {
-    let undo = "ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers; DROP TABLE tokens;
+    let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers; DROP TABLE tokens;
              DROP TABLE access_events;
              ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
              DELETE FROM _sqlx_migrations WHERE version >= 3";
@@ -127,7 +127,7 @@ pub(crate) async fn a_database_without_tokens_gets_a_place_for_them(fixture: &Fi
 
 /// A database of the version before migration 4, with a log in it.
 pub(crate) async fn a_database_without_a_key_remembers_the_first(fixture: &Fixture) {
-    let undo = "ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers;
+    let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers;
              ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
              UPDATE registry SET needs_version = 1;
              DELETE FROM _sqlx_migrations WHERE version >= 4";
@@ -141,7 +141,7 @@ pub(crate) async fn a_database_without_a_key_remembers_the_first(fixture: &Fixtu
 
 /// A database of the version before migration 5, with a log in it.
 pub(crate) async fn a_database_without_gateways_gets_a_place_for_them(fixture: &Fixture) {
-    let undo = "ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers;
+    let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers;
              DELETE FROM _sqlx_migrations WHERE version >= 5";
     let again = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
     assert_eq!(fixture.number("SELECT count(*) FROM gateways").await, 0);
@@ -150,11 +150,22 @@ pub(crate) async fn a_database_without_gateways_gets_a_place_for_them(fixture: &
 
 /// A database of the version before migration 6, with a log in it: no relay's, and none becomes one.
 pub(crate) async fn a_database_without_signatures_gets_a_place_for_one(fixture: &Fixture) {
-    let undo = "ALTER TABLE registry DROP COLUMN attestation;
+    let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation;
              DELETE FROM _sqlx_migrations WHERE version >= 6";
     let (again, log) = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
     assert!(!again.is_relay().await.unwrap(), "it is a registry");
     assert_eq!(again.attestations().await.unwrap(), []);
+    goes_on((again, log)).await;
+}
+
+/// A database of the version before migration 7, with requests in its log.
+pub(crate) async fn recent_requests_are_known_after_the_migration(fixture: &Fixture) {
+    let drafts = [Draft::new().register("A", "1.0.0").request("r1")];
+    let undo = "DROP TABLE requests; DELETE FROM _sqlx_migrations WHERE version >= 7";
+    let (again, log) = left_earlier(fixture, drafts, undo).await;
+    let now = log.commits[0].commit().committed_at;
+    let found = again.find_request("ann", "r1", now).await.unwrap();
+    assert_eq!(found.map(|header| header.revision), Some(Revision(1)));
     goes_on((again, log)).await;
 }
 

@@ -40,12 +40,17 @@ pub(crate) async fn commits_are_read_in_pages_and_proved(fixture: &Fixture) {
 pub(crate) async fn one_commit_is_found_by_revision_and_by_request(fixture: &Fixture) {
     let store = fixture.open().await;
     let log = filled(&store).await;
+    let now = log.commits[24].commit().committed_at;
     for revision in [1, 2, 25] {
         let sealed = &log.commits[revision - 1];
         let found = store.commit(sealed.revision()).await.unwrap().unwrap();
         assert_eq!(found.commit, *sealed.commit());
         assert_eq!((found.chain, &found.canonical), (sealed.chain(), sealed.bytes()));
-        let header = store.find_request(&format!("r{revision}")).await.unwrap().unwrap();
+        let header = store
+            .find_request(&sealed.commit().author, &format!("r{revision}"), now)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(header.revision, sealed.revision());
         assert_eq!(header.author, sealed.commit().author);
         assert_eq!(header.committed_at, sealed.commit().committed_at);
@@ -56,8 +61,8 @@ pub(crate) async fn one_commit_is_found_by_revision_and_by_request(fixture: &Fix
     for absent in [0, 26, u64::MAX - 1, u64::MAX] {
         assert_eq!(store.commit(Revision(absent)).await.unwrap(), None, "{absent}");
     }
-    assert_eq!(store.find_request("r26").await.unwrap(), None);
-    assert_eq!(store.find_request("").await.unwrap(), None);
+    assert_eq!(store.find_request("ann", "r26", now).await.unwrap(), None);
+    assert_eq!(store.find_request("ann", "", now).await.unwrap(), None);
 }
 
 pub(crate) async fn commits_are_listed_in_both_orders_and_filtered(fixture: &Fixture) {

@@ -150,7 +150,10 @@ impl Verifier {
             &*commit.committed_at.to_string(),
         );
         found.column(place, "message", &*row.message, &*commit.message);
-        found.column(place, "request_id", row.request_id.as_deref(), commit.request_id.as_deref());
+        // Null also where an earlier commit holds the id.
+        if let Some(id) = row.request_id.as_deref() {
+            found.column(place, "request_id", Some(id), commit.request_id.as_deref());
+        }
         let count = i64::try_from(commit.changes.len()).unwrap_or(i64::MAX);
         found.number(place, "changes", row.changes, count);
         let before = self.at;

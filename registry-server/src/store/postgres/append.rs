@@ -47,6 +47,7 @@ impl PostgresStore {
         let append = bind_changes(append, &batch.changes);
         let append = bind_lifecycles(append, &batch.lifecycles);
         let append = bind_settings(append, &batch.settings);
+        let append = bind_requests(append, batch);
         let is_appended = match hold {
             None => append.execute(&self.pool).await.map_err(refused)?.rows_affected() == 1,
             Some(HeldHead(mut transaction)) => {
@@ -63,8 +64,27 @@ impl PostgresStore {
         if head.revision != stored(expected) {
             return revision(head.revision).map(Appended::HeadMoved).map_err(Refusal::Store);
         }
+        if !batch.is_copy && self.is_any_taken(batch).await.map_err(refused)? {
+            return Err(Refusal::RequestId);
+        }
         let detail = format!("revision {} is not the one that was read", head.revision);
         Err(Refusal::Store(corrupt("the table head", detail)))
+    }
+}
+
+impl PostgresStore {
+    /// Whether a request of the batch made a commit already.
+    async fn is_any_taken(&self, batch: &Batch<'_>) -> Result<bool, sqlx::Error> {
+        let taken = sqlx::query_scalar(
+            "SELECT EXISTS (
+                 SELECT 1 FROM requests JOIN unnest($1::text[], $2::text[], $3::timestamptz[])
+                     AS new (author, request_id, since) USING (author, request_id)
+                 WHERE committed_at > since)",
+        )
+        .bind(batch.requests.iter().map(|r| r.author).bind_iter())
+        .bind(batch.requests.iter().map(|r| r.request_id).bind_iter())
+        .bind(batch.requests.iter().map(|r| r.retries_since).bind_iter());
+        taken.fetch_one(&self.pool).await
     }
 }
 
@@ -88,6 +108,7 @@ fn bind_commits<'q>(append: Append<'q>, commits: &'q [NewCommit<'_>]) -> Append<
         .bind(commits.iter().map(|c| c.changes).bind_iter())
         .bind(commits.iter().map(|c| c.chain.as_str()).bind_iter())
         .bind(commits.iter().map(|c| c.canonical).bind_iter())
+        .bind(commits.iter().map(|c| c.retries_since).bind_iter())
 }
 
 fn bind_entities<'q>(append: Append<'q>, entities: &'q [NewEntity<'_>]) -> Append<'q> {
@@ -135,4 +156,15 @@ fn bind_settings<'q>(append: Append<'q>, settings: &'q [NewSetting]) -> Append<'
         .bind(settings.iter().map(|s| s.ordinal).bind_iter())
         .bind(settings.iter().map(|s| s.selector.as_str()).bind_iter())
         .bind(settings.iter().map(|s| s.setting.as_str()).bind_iter())
+}
+
+fn bind_requests<'q>(append: Append<'q>, batch: &'q Batch<'_>) -> Append<'q> {
+    let requests = &batch.requests;
+    append
+        .bind(requests.iter().map(|r| r.author).bind_iter())
+        .bind(requests.iter().map(|r| r.request_id).bind_iter())
+        .bind(requests.iter().map(|r| r.revision).bind_iter())
+        .bind(requests.iter().map(|r| r.committed_at).bind_iter())
+        .bind(requests.iter().map(|r| r.retries_since).bind_iter())
+        .bind(batch.is_copy)
 }

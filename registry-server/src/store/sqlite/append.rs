@@ -53,6 +53,9 @@ impl SqliteStore {
             return revision(head.revision).map(Appended::HeadMoved).map_err(Refusal::Store);
         }
         check_chain(&head, batch)?;
+        if !batch.is_copy && is_any_taken(&mut transaction, batch).await.map_err(refused)? {
+            return Err(Refusal::RequestId);
+        }
         write(&mut transaction, batch).await.map_err(refused)?;
         self.check_file().map_err(refused)?;
         transaction.commit().await.map_err(refused)?;
@@ -73,6 +76,26 @@ fn check_chain(head: &HeadRow, batch: &Batch<'_>) -> Result<(), Refusal> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a request of the batch made a commit already.
+async fn is_any_taken(
+    connection: &mut SqliteConnection,
+    batch: &Batch<'_>,
+) -> Result<bool, sqlx::Error> {
+    for request in &batch.requests {
+        let taken = sqlx::query(
+            "SELECT 1 FROM requests
+             WHERE author = $1 AND request_id = $2 AND committed_at > $3",
+        )
+        .bind(request.author)
+        .bind(request.request_id)
+        .bind(request.retries_since);
+        if taken.fetch_optional(&mut *connection).await?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 async fn write(connection: &mut SqliteConnection, batch: &Batch<'_>) -> Result<(), sqlx::Error> {
@@ -110,6 +133,19 @@ async fn write(connection: &mut SqliteConnection, batch: &Batch<'_>) -> Result<(
             .execute(&mut *connection)
             .await?;
     }
+    for request in &batch.requests {
+        sqlx::query(
+            "INSERT INTO requests (author, request_id, revision, committed_at)
+             VALUES ($1, $2, $3, $4) ON CONFLICT (author, request_id) DO UPDATE
+             SET revision = excluded.revision, committed_at = excluded.committed_at",
+        )
+        .bind(request.author)
+        .bind(request.request_id)
+        .bind(request.revision)
+        .bind(request.committed_at)
+        .execute(&mut *connection)
+        .await?;
+    }
     Ok(())
 }
 
@@ -120,7 +156,13 @@ async fn insert_commits(
     for chunk in batch.commits.chunks(ROWS) {
         QueryBuilder::<Sqlite>::new(
             "INSERT INTO commits
-             (revision, author, committed_at, message, request_id, changes, chain, canonical) ",
+                 (revision, author, committed_at, message, request_id, changes, chain, canonical)
+             SELECT column1, column2, column3, column4,
+                    CASE WHEN NOT EXISTS (SELECT 1 FROM commits WHERE request_id = column5
+                        AND (column9 OR author <> column2 OR committed_at <= column10))
+                    THEN column5 END,
+                    column6, column7, column8
+             FROM (",
         )
         .push_values(chunk, |mut row, commit| {
             row.push_bind(commit.revision)
@@ -130,8 +172,11 @@ async fn insert_commits(
                 .push_bind(commit.request_id)
                 .push_bind(commit.changes)
                 .push_bind(commit.chain.as_str())
-                .push_bind(commit.canonical);
+                .push_bind(commit.canonical)
+                .push_bind(batch.is_copy)
+                .push_bind(commit.retries_since);
         })
+        .push(")")
         .build()
         .execute(&mut *connection)
         .await?;
@@ -230,6 +275,8 @@ mod tests {
                 entities: Vec::new(),
                 lifecycles: Vec::new(),
                 settings: Vec::new(),
+                requests: Vec::new(),
+                is_copy: false,
             };
             let appended = store.append(Revision(0), &batch).await;
             assert!(matches!(appended, Err(Refusal::Lost(Error::Moved { .. }))));
