@@ -127,7 +127,7 @@ pub struct Commit {
     pub settings: Vec<SettingChange>,
 }
 
-/// How the author of a commit was known to be who it is, and from where the commit came.
+/// How the author of a commit was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Origin {
@@ -136,7 +136,8 @@ pub struct Origin {
     /// The team for which the author acted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
-    /// The address of the caller's end of the connection, without its port.
+    /// The address of the caller's end of the connection, without its port. Only commits of earlier
+    /// servers have one. The trail of access has the addresses of new commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
 }

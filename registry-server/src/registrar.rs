@@ -20,7 +20,7 @@ mod writer;
 use std::{sync::Arc, time::Duration};
 
 use registry_core::{
-    Catalog, Diagnostic, Origin, Revision, SettingChange, limits,
+    Catalog, Diagnostic, Origin, Revision, SettingChange, Timestamp, limits,
     rules::{self, Claimant, Plan, Proposed},
 };
 use tokio::{
@@ -39,7 +39,7 @@ use crate::{
     clock::Clock,
     config::RegistrarConfig,
     feed::Hub,
-    store::{self, Store},
+    store::{self, CommitEvent, NewAccessEvent, Store},
 };
 
 /// How often expired request ids are deleted.
@@ -54,8 +54,10 @@ pub struct Submission {
     pub settings: Vec<SettingChange>,
     /// Who wants them.
     pub author: String,
-    /// How the author is known, and from where it comes; `None`: not authenticated.
+    /// How the author is known; `None`: not authenticated.
     pub origin: Option<Origin>,
+    /// The address of the caller's end of the connection, for the trail of access alone.
+    pub address: String,
     /// Under which rights they are wanted; `None`: nobody is told apart.
     pub claimant: Option<Claimant>,
     /// Why.
@@ -74,6 +76,19 @@ impl Submission {
             rules::claim(catalog, claimant, &self.batch, &mut plan);
         }
         plan
+    }
+
+    /// What the trail of access says of its commit.
+    fn event(&self, revision: Revision, at: Timestamp) -> Option<CommitEvent> {
+        let origin = self.origin.as_ref()?;
+        let what = NewAccessEvent {
+            at,
+            principal: self.author.clone(),
+            method: origin.method.clone(),
+            address: self.address.clone(),
+            detail: String::new(),
+        };
+        Some(CommitEvent { revision, what })
     }
 }
 

@@ -36,7 +36,7 @@ use at::At;
 pub use audit::{Finding, Findings, Known, Progress};
 pub use backend::Hold;
 use backend::{Backend, execute};
-use batch::retries_since;
+use batch::{Made, retries_since};
 pub use claim::Claim;
 pub use error::{AppendError, Error};
 pub use gateways::{Beat, GatewayQuery, KnownGateway, Presence};
@@ -46,7 +46,9 @@ pub use model::{
     StoredCommitHeader, Subject,
 };
 pub use past::Past;
-pub use tokens::{AccessEvent, NewAccessEvent, Revoked, StoredToken, TokenPlace, Which};
+pub use tokens::{
+    AccessEvent, CommitEvent, NewAccessEvent, Revoked, StoredToken, TokenPlace, Which,
+};
 use tokio::sync::mpsc;
 pub use url::{DatabaseUrl, InvalidDatabaseUrl};
 
@@ -93,7 +95,7 @@ impl Store {
         expected: Revision,
         commits: &[SealedCommit],
     ) -> Result<(), AppendError> {
-        self.append_holding(None, expected, commits).await
+        self.append_holding(None, expected, commits, &[]).await
     }
 
     /// As [`Store::append`], for commits of another registry. Their request ids were judged there.
@@ -102,17 +104,19 @@ impl Store {
         expected: Revision,
         commits: &[SealedCommit],
     ) -> Result<(), AppendError> {
-        self.within(PATIENCE, self.backend.append(None, expected, commits, true)).await
+        self.within(PATIENCE, self.backend.append(None, expected, commits, Made::Elsewhere)).await
     }
 
-    /// As [`Store::append`], for whoever may hold the head.
+    /// As [`Store::append`], with the hold on the head, if there is one, and lines of the trail of access.
     pub async fn append_holding(
         &self,
         hold: Option<Hold>,
         expected: Revision,
         commits: &[SealedCommit],
+        events: &[CommitEvent],
     ) -> Result<(), AppendError> {
-        self.within(PATIENCE, self.backend.append(hold, expected, commits, false)).await
+        let made = Made::Here(events);
+        self.within(PATIENCE, self.backend.append(hold, expected, commits, made)).await
     }
 
     /// Waits until it is this server's turn to append, for one that keeps losing the race. `None`

@@ -106,11 +106,11 @@ impl Principal {
         self.method != Method::Open
     }
 
-    /// What commits say of how it is known; nothing where it is not.
+    /// What commits say of how it is known; nothing where it is not. The log is for ever, so it has no
+    /// address.
     pub fn origin(&self) -> Option<Origin> {
         let method = self.is_authenticated().then(|| self.method.to_string())?;
-        let address = Some(self.address_text()).filter(|address| !address.is_empty());
-        Some(Origin { method, team: Some(self.team.to_string()), address })
+        Some(Origin { method, team: Some(self.team.to_string()), address: None })
     }
 
     /// Under which rights it writes; none where nobody is told apart.

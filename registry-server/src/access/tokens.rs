@@ -82,7 +82,7 @@ impl Tokens {
             return Ok(Issued::Live);
         }
         let tokens = self.store.tokens(Which::All, &TokenPlace::start(), 1).await?;
-        let is_new = tokens.is_empty() && self.store.access_events(0, 1).await?.is_empty();
+        let is_new = tokens.is_empty() && !self.store.had_tokens().await?;
         Ok(if is_new { Issued::Never } else { Issued::Ended })
     }
 

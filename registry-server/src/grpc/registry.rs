@@ -186,6 +186,7 @@ async fn submission(
         settings,
         author,
         origin: principal.origin(),
+        address: principal.address_text(),
         claimant: principal.claimant(),
         message,
         request_id,

@@ -14,6 +14,8 @@ use registry_core::{
     rules::{Plan, Proposed},
 };
 
+use crate::store::CommitEvent;
+
 use super::{
     Error, Submission,
     log::Position,
@@ -29,6 +31,8 @@ pub(super) struct Group {
     pub(super) catalog: Catalog,
     /// One for each member that changes something.
     pub(super) commits: Vec<SealedCommit>,
+    /// From where the commits of authenticated authors came.
+    pub(super) events: Vec<CommitEvent>,
     pub(super) members: Vec<Member>,
 }
 
@@ -81,7 +85,8 @@ impl Group {
     ) -> Self {
         let catalog = stored.clone();
         let base = (catalog.revision(), catalog.chain());
-        let mut group = Self { base, catalog, commits: Vec::new(), members: Vec::new() };
+        let mut group =
+            Self { base, catalog, commits: Vec::new(), events: Vec::new(), members: Vec::new() };
         let (mut room, mut ids) = (budget.bytes, HashSet::new());
         while let Some(waiting) = queue.pop_front() {
             if waiting.is_abandoned() {
@@ -121,6 +126,7 @@ impl Group {
         let sealed = seal(&self.catalog, submission, &plan, now)?;
         self.catalog.apply(&sealed).map_err(|e| Error::Internal(e.to_string()))?;
         let revision = sealed.revision();
+        self.events.extend(submission.event(revision, now));
         self.commits.push(sealed);
         Ok(Verdict::Commits(revision, plan))
     }

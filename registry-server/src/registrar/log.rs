@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{Error, waiting::Request};
 use crate::{
     jitter,
-    store::{self, AppendError, Hold, Store},
+    store::{self, AppendError, CommitEvent, Hold, Store},
 };
 
 const PAUSE: Duration = Duration::from_millis(200);
@@ -35,9 +35,9 @@ pub(super) struct Log {
 
 /// Where commits were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
-    /// By this server.
-    Here,
+pub(super) enum Source<'a> {
+    /// By this server; what the trail of access says of them.
+    Here(&'a [CommitEvent]),
     /// By the registry that this relay follows.
     Registry,
 }
@@ -72,7 +72,7 @@ impl Log {
     /// Appends commits after a revision.
     pub(super) async fn append(
         &self,
-        source: Source,
+        source: Source<'_>,
         mut hold: Option<Hold>,
         base: Revision,
         commits: &[SealedCommit],
@@ -81,8 +81,9 @@ impl Log {
         let mut lost = false;
         loop {
             let result = match source {
-                Source::Here => {
-                    self.timed(self.store.append_holding(hold.take(), base, commits)).await
+                Source::Here(events) => {
+                    let hold = hold.take();
+                    self.timed(self.store.append_holding(hold, base, commits, events)).await
                 }
                 Source::Registry => self.timed(self.store.append_copy(base, commits)).await,
             };

@@ -156,7 +156,8 @@ impl Writer {
             return self.answer_confirmed(queue, group.base, group.members).await;
         }
         let began = Instant::now();
-        let outcome = self.log.append(Source::Here, hold, group.base.0, &group.commits).await;
+        let outcome =
+            self.log.append(Source::Here(&group.events), hold, group.base.0, &group.commits).await;
         metrics::appended(began.elapsed(), outcome.label(), group.commits.len());
         match outcome {
             Appended::Stored => {

@@ -7,7 +7,7 @@ use sqlx::{Postgres, Sqlite, Transaction};
 
 use super::{
     AppendError, DatabaseUrl, Error, Listener,
-    batch::Batch,
+    batch::{Batch, Made},
     postgres::{self, HeldHead, PostgresStore},
     read,
     schema::{self, Schema},
@@ -163,10 +163,10 @@ impl Backend {
         hold: Option<Hold>,
         expected: Revision,
         commits: &[SealedCommit],
-        is_copy: bool,
+        made: Made<'_>,
     ) -> Result<(), AppendError> {
         let refused = |detail| Error::Refused { database: self.name().to_owned(), detail };
-        let Some(batch) = Batch::new(expected, commits, is_copy).map_err(refused)? else {
+        let Some(batch) = Batch::new(expected, commits, made).map_err(refused)? else {
             return Ok(());
         };
         let appended = match self {

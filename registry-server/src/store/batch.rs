@@ -12,6 +12,7 @@ use registry_core::{
 use serde::Serialize;
 
 use super::{
+    CommitEvent,
     at::At,
     row::{Owned, stored},
 };
@@ -26,8 +27,31 @@ pub(super) struct Batch<'a> {
     pub(super) lifecycles: Vec<NewLifecycle<'a>>,
     pub(super) settings: Vec<NewSetting>,
     pub(super) requests: Vec<NewRequest<'a>>,
-    /// Whether the commits are another registry's, which has judged their request ids.
-    pub(super) is_copy: bool,
+    pub(super) made: Made<'a>,
+}
+
+/// Where commits were made.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Made<'a> {
+    /// By a server of this database; what the trail of access says of them.
+    Here(&'a [CommitEvent]),
+    /// By another registry, which has judged their request ids.
+    Elsewhere,
+}
+
+impl<'a> Batch<'a> {
+    /// Whether the commits are another registry's.
+    pub(super) fn is_copy(&self) -> bool {
+        matches!(self.made, Made::Elsewhere)
+    }
+
+    /// New lines of the trail of access.
+    pub(super) fn events(&self) -> &'a [CommitEvent] {
+        match self.made {
+            Made::Here(events) => events,
+            Made::Elsewhere => &[],
+        }
+    }
 }
 
 pub(super) struct NewCommit<'a> {
@@ -121,7 +145,7 @@ impl<'a> Batch<'a> {
     pub(super) fn new(
         expected: Revision,
         commits: &'a [SealedCommit],
-        is_copy: bool,
+        made: Made<'a>,
     ) -> Result<Option<Self>, String> {
         let Some(last) = commits.last() else { return Ok(None) };
         check_order(expected, commits)?;
@@ -144,13 +168,13 @@ impl<'a> Batch<'a> {
         Ok(Some(Self {
             head: last.revision(),
             chain: last.chain(),
-            commits: new_commits(commits, is_copy),
+            commits: new_commits(commits, matches!(made, Made::Elsewhere)),
             changes,
             entities: states.entities,
             lifecycles: states.lifecycles,
             settings,
             requests: new_requests(commits),
-            is_copy,
+            made,
         }))
     }
 }

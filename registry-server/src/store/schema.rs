@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: the tables themselves; see `migrations/`.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use registry_core::{ChainHash, RegistryId};
 use sqlx::{
@@ -21,7 +21,7 @@ pub(super) struct Schema {
 }
 
 /// The newest migration that this program knows.
-pub(super) const KNOWN: i64 = 7;
+pub(super) const KNOWN: i64 = 8;
 
 /// What these migrations leave in `registry.needs_version`; later ones may have raised it.
 pub(super) const NEEDED: i64 = 2;
@@ -36,6 +36,7 @@ pub(super) static SQLITE: Schema = Schema {
             ("fleet", include_str!("../../../migrations/sqlite/0005_fleet.sql")),
             ("relay", include_str!("../../../migrations/sqlite/0006_relay.sql")),
             ("requests", include_str!("../../../migrations/sqlite/0007_requests.sql")),
+            ("commit_events", include_str!("../../../migrations/sqlite/0008_commit_events.sql")),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -52,6 +53,7 @@ pub(super) static POSTGRES: Schema = Schema {
             ("fleet", include_str!("../../../migrations/postgres/0005_fleet.sql")),
             ("relay", include_str!("../../../migrations/postgres/0006_relay.sql")),
             ("requests", include_str!("../../../migrations/postgres/0007_requests.sql")),
+            ("commit_events", include_str!("../../../migrations/postgres/0008_commit_events.sql")),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables
@@ -73,14 +75,20 @@ impl Schema {
         texts.flat_map(move |sql| sql.split(words).skip(1))
     }
 
-    /// The triggers that the migrations make.
-    pub(super) fn triggers(&self) -> impl Iterator<Item = Guard<'_>> {
-        self.after("CREATE TRIGGER ").map(Guard::read)
+    /// The triggers that the migrations make. A later one replaces an earlier one of its name.
+    pub(super) fn triggers(&self) -> Vec<Guard<'_>> {
+        let mut triggers: Vec<Guard<'_>> = Vec::new();
+        for made in self.after("CREATE TRIGGER ").map(Guard::read) {
+            triggers.retain(|earlier| earlier.name != made.name);
+            triggers.push(made);
+        }
+        triggers
     }
 
     /// The tables that the migrations make.
     pub(super) fn created(&self) -> Vec<&str> {
-        self.after("CREATE TABLE ").filter_map(|rest| rest.split_whitespace().next()).collect()
+        let made = self.after("CREATE TABLE ").filter_map(|rest| rest.split_whitespace().next());
+        made.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The body of the function that Postgres' triggers call.

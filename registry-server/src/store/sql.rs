@@ -268,6 +268,13 @@ pub(super) const NEW_ACCESS_EVENT: &str = "
     INSERT INTO access_events (at, principal, method, address, event, subject, detail)
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
+/// A line of the trail about a commit: its event is the same for all.
+pub(super) const COMMITTED: &str = "committed";
+
+/// The first line of the trail about a token, if there is one.
+pub(super) const ANY_TOKEN_EVENT: &str =
+    "SELECT number FROM access_events WHERE event <> 'committed' ORDER BY number LIMIT 1";
+
 /// A page of the trail: $1 number of the line before, $2 limit.
 pub(super) const ACCESS_EVENTS: &str = "
     SELECT number, at, principal, method, address, event, subject, detail

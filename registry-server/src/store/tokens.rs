@@ -3,7 +3,7 @@
 //! Each change of a token and its line in the trail are one transaction. Deliberately absent: the
 //! text of a token, which is never stored, and what its roles and scopes mean.
 
-use registry_core::{Digest, Timestamp};
+use registry_core::{Digest, Revision, Timestamp};
 
 use super::{
     Error, PATIENCE, Store,
@@ -64,14 +64,23 @@ pub struct NewAccessEvent {
     pub detail: String,
 }
 
+/// The line of the trail that says from where a commit came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitEvent {
+    /// The commit.
+    pub revision: Revision,
+    /// Its author, when, how authenticated, from where.
+    pub what: NewAccessEvent,
+}
+
 /// A line of the trail as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessEvent {
     /// Its number.
     pub number: u64,
-    /// `token-created` or `token-revoked`.
+    /// `token-created`, `token-revoked` or `committed`.
     pub event: String,
-    /// The token's id.
+    /// The token's id, or the commit's revision.
     pub subject: String,
     /// Who, when, how, from where.
     pub what: NewAccessEvent,
@@ -173,6 +182,11 @@ impl Store {
     /// The lines of the trail after this number, oldest first.
     pub async fn access_events(&self, after: u64, limit: usize) -> Result<Vec<AccessEvent>, Error> {
         self.within(PATIENCE, events(&self.backend, after, limit)).await
+    }
+
+    /// Whether the trail says that there were tokens.
+    pub async fn had_tokens(&self) -> Result<bool, Error> {
+        self.within(PATIENCE, had_tokens(&self.backend)).await
     }
 
     /// Notes when tokens were last used.
@@ -277,6 +291,12 @@ async fn events(backend: &Backend, after: u64, limit: usize) -> Result<Vec<Acces
         run!(Backend(backend), AccessEventRow, sql::ACCESS_EVENTS, [after, limit], fetch_all);
     let rows = rows.map_err(|e| backend.explain(&e))?;
     rows.into_iter().map(AccessEvent::try_from).collect()
+}
+
+async fn had_tokens(backend: &Backend) -> Result<bool, Error> {
+    let row: Result<Option<(i64,)>, _> =
+        run!(Backend(backend), (i64,), sql::ANY_TOKEN_EVENT, [], fetch_optional);
+    row.map(|row| row.is_some()).map_err(|e| backend.explain(&e))
 }
 
 impl TryFrom<AccessEventRow> for AccessEvent {

@@ -1,7 +1,7 @@
 //! What is appended, what is refused, and that nothing is half done.
 
 use registry_core::{Catalog, ChainHash, Revision, SealedCommit, Timestamp};
-use registry_server::store::{AppendError, Error, Store};
+use registry_server::store::{AccessEvent, AppendError, CommitEvent, Error, NewAccessEvent, Store};
 
 use crate::{
     fixture::Fixture,
@@ -228,6 +228,44 @@ pub(crate) async fn requests_of_older_servers_are_known(fixture: &Fixture) {
     assert!(matches!(error, AppendError::RequestIdTaken { .. }), "{error}");
     log.append(&store, Draft::new().register("B", "1.0.0").by("bob").request("r1")).await;
     assert_holds(&store, &log).await;
+}
+
+/// Servers before migration 8 sealed the address of the caller.
+pub(crate) async fn commits_with_sealed_addresses_stay_valid(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    let draft = Draft::new().register("A", "1.0.0").from("192.0.2.7");
+    let sealed = log.append(&store, draft).await;
+    assert!(String::from_utf8_lossy(sealed.bytes()).contains("192.0.2.7"));
+    assert_holds(&store, &log).await;
+    let stored = store.commit(Revision(1)).await.unwrap().unwrap();
+    assert_eq!(stored.commit.origin.unwrap().address.as_deref(), Some("192.0.2.7"));
+}
+
+pub(crate) async fn commit_events_are_stored_with_their_commits(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    let sealed = log.commit(Draft::new().register("A", "1.0.0"));
+    let what = NewAccessEvent {
+        at: sealed.commit().committed_at,
+        principal: "ann".to_owned(),
+        method: "certificate".to_owned(),
+        address: "192.0.2.7".to_owned(),
+        detail: String::new(),
+    };
+    let event = CommitEvent { revision: Revision(1), what: what.clone() };
+    let appending = async |expected| {
+        store.append_holding(None, Revision(expected), &log.commits, &[event.clone()]).await
+    };
+    appending(7).await.unwrap_err();
+    assert_eq!(store.access_events(0, 10).await.unwrap(), [], "nothing was committed");
+    appending(0).await.unwrap();
+    let trail = store.access_events(0, 10).await.unwrap();
+    let [AccessEvent { event, subject, what: said, .. }] = trail.as_slice() else {
+        panic!("one line: {trail:?}");
+    };
+    assert_eq!((event.as_str(), subject.as_str(), said), ("committed", "1", &what));
+    assert!(!store.had_tokens().await.unwrap());
 }
 
 pub(crate) async fn two_writers_lose_nothing_and_tear_nothing(fixture: &Fixture) {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Action, Catalog, Change, Commit, Document, Key, Kind, Notice, SealedCommit, Timestamp,
+    Action, Catalog, Change, Commit, Document, Key, Kind, Notice, Origin, SealedCommit, Timestamp,
 };
 use registry_server::store::Store;
 use serde_json::json;
@@ -24,6 +24,7 @@ pub(crate) struct Draft {
     pub(crate) message: String,
     pub(crate) request_id: Option<String>,
     later_millis: i64,
+    origin: Option<Origin>,
     changes: Vec<(Change, Option<Arc<Document>>)>,
 }
 
@@ -52,6 +53,7 @@ impl Log {
             ),
             message: draft.message,
             request_id: draft.request_id,
+            origin: draft.origin,
             changes,
             ..Commit::default()
         };
@@ -75,6 +77,7 @@ impl Draft {
             message: "because – “why” not?\n\tü".to_owned(),
             request_id: None,
             later_millis: 0,
+            origin: None,
             changes: Vec::new(),
         }
     }
@@ -92,6 +95,13 @@ impl Draft {
     /// Makes the commit so much later.
     pub(crate) fn later(mut self, millis: i64) -> Self {
         self.later_millis = millis;
+        self
+    }
+
+    /// Seals this address in the commit.
+    pub(crate) fn from(mut self, address: &str) -> Self {
+        let (method, address) = ("certificate".to_owned(), Some(address.to_owned()));
+        self.origin = Some(Origin { method, team: None, address });
         self
     }
 

@@ -52,7 +52,7 @@ pub(crate) async fn a_database_that_needs_a_newer_program_is_refused(fixture: &F
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 7, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 8, .. }), "{error}");
     assert!(error.to_string().contains("run a newer registry-server"), "{error}");
 }
 
@@ -86,11 +86,25 @@ async fn left_earlier(
     }
     drop(store);
     assert_eq!(fixture.number(NEEDS_VERSION).await, 2);
-    fixture.execute(undo).await;
+    fixture.execute(&format!("{}{undo}", without_commit_events(fixture))).await;
     let again = fixture.open().await;
     assert_holds(&again, &log).await;
     assert_eq!(fixture.number(NEEDS_VERSION).await, 2);
     (again, log)
+}
+
+/// What takes back migration 8.
+fn without_commit_events(fixture: &Fixture) -> &'static str {
+    match fixture {
+        // All triggers are gone by then.
+        Fixture::Sqlite(_) => "",
+        Fixture::Postgres(_) => {
+            "DROP TRIGGER access_events_of_tokens_stay ON access_events;
+             ALTER TABLE access_events DROP CONSTRAINT access_events_event_known;
+             ALTER TABLE access_events ADD CONSTRAINT access_events_event_known
+                 CHECK (event IN ('token-created', 'token-revoked'));"
+        }
+    }
 }
 
 /// The log goes on.
@@ -166,6 +180,21 @@ pub(crate) async fn recent_requests_are_known_after_the_migration(fixture: &Fixt
     let now = log.commits[0].commit().committed_at;
     let found = again.find_request("ann", "r1", now).await.unwrap();
     assert_eq!(found.map(|header| header.revision), Some(Revision(1)));
+    goes_on((again, log)).await;
+}
+
+/// A database of the version before migration 8, with a line about a token.
+pub(crate) async fn trail_of_access_is_kept_by_the_migration(fixture: &Fixture) {
+    let trail = "INSERT INTO access_events (at, principal, method, address, event, subject, detail)
+                 VALUES ('2026-11-25T12:00:00.000Z', 'root', 'local', '', 'token-created', 'aa', 'b')";
+    drop(fixture.open().await);
+    fixture.execute(trail).await;
+    let undo = "DELETE FROM _sqlx_migrations WHERE version >= 8";
+    let (again, log) = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
+    let trail = again.access_events(0, 10).await.unwrap();
+    assert_eq!((trail.len(), &*trail[0].subject, &*trail[0].what.detail), (1, "aa", "b"));
+    let mistake = fixture.mistake("DELETE FROM access_events").await.unwrap_err();
+    assert!(mistake.contains("only grows"), "{mistake}");
     goes_on((again, log)).await;
 }
 

@@ -22,7 +22,8 @@ pub(crate) enum AuditCommand {
     Check(CheckArgs),
     /// Write the audit trail as JSON Lines: a commit a line, oldest first
     Export(ExportTrailArgs),
-    /// List who made and ended API tokens, when, and from where; oldest first
+    /// List the trail of access, oldest first: API tokens that were made or ended, and commits of authenticated
+    /// principals, with the time and the caller's address
     Access(AccessTrailArgs),
 }
 

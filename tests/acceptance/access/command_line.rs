@@ -110,6 +110,41 @@ async fn auditors_read_who_made_and_ended_tokens() {
     }
 }
 
+/// The log is for ever, so addresses are in the trail of access alone, from where they may be deleted.
+#[tokio::test]
+async fn commit_addresses_are_in_the_trail_alone() {
+    for database in Database::both().await {
+        let guarded = Guarded::start_on(&database.url(), &[]);
+        let token = guarded.token("ci", "docs", "publisher");
+        let ci = Ctl { guarded: &guarded, token: &token };
+        assert_eq!(ci.run(&["apply", "-f", "examples/registry-v2.json", "--yes"]).0, 0);
+        let admin = Ctl { guarded: &guarded, token: &guarded.admin };
+        let shown = admin.json(&["show", "1"]);
+        assert_eq!(shown["origin"]["method"], format!("token {}", &token[4..16]));
+        assert_eq!(shown["origin"]["address"], Value::Null);
+        let exported = admin.run(&["audit", "export"]).1;
+        assert!(
+            exported.contains("\"revision\":1") && !exported.contains("127.0.0.1"),
+            "{exported}"
+        );
+        let trail = admin.json(&["audit", "access"]);
+        let trail = trail.as_array().expect("a list");
+        let line = trail.last().expect("a line");
+        let said = ["event", "principal", "address", "subject"].map(|field| &line[field]);
+        assert_eq!(said, ["committed", "ci", "127.0.0.1", "1"]);
+        let verified = admin.run(&["audit", "verify"]);
+        assert_eq!(verified.0, 0, "{verified:?}");
+
+        let deleted = database.execute("DELETE FROM access_events WHERE event = 'committed'").await;
+        deleted.expect("an operator may delete addresses");
+        let refused =
+            database.execute("DELETE FROM access_events").await.expect_err("not the others");
+        assert!(refused.to_string().contains("only grows"), "{refused}");
+        let rest = admin.json(&["audit", "access"]);
+        assert_eq!(rest.as_array().map(Vec::as_slice), Some(&trail[..trail.len() - 1]));
+    }
+}
+
 /// A page an event and a page a token, and a token of one list is none of another.
 async fn pages_are_all_of_it(guarded: &Guarded, events: usize) {
     let mut audit = AuditServiceClient::new(guarded.channel(&guarded.admin).await);

@@ -89,6 +89,7 @@ async fn commit(
         settings: Vec::new(),
         author: principal.name.to_string(),
         origin: principal.origin(),
+        address: principal.address_text(),
         claimant: principal.claimant(),
         message,
         request_id: None,

@@ -50,7 +50,7 @@ pub(super) async fn verify(
             .map_err(explain)?;
     identity(row, (registry, key), migrated.unwrap_or_default(), found);
     let there = backend.meddlers(snapshot).await?;
-    guards(&backend.schema().triggers().collect::<Vec<_>>(), &there, found);
+    guards(&backend.schema().triggers(), &there, found);
     Ok(())
 }
 

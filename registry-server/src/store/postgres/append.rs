@@ -9,8 +9,10 @@ use sqlx::{
     query::Query,
 };
 
-use super::PostgresStore;
+use super::{PostgresStore, WRITER};
 use crate::store::{
+    CommitEvent,
+    at::At,
     backend::{Appended, Refusal},
     batch::{Batch, NewChange, NewCommit, NewEntity, NewLifecycle, NewSetting},
     row::{HeadRow, corrupt, revision, stored},
@@ -48,6 +50,7 @@ impl PostgresStore {
         let append = bind_lifecycles(append, &batch.lifecycles);
         let append = bind_settings(append, &batch.settings);
         let append = bind_requests(append, batch);
+        let append = bind_events(append, batch.events());
         let is_appended = match hold {
             None => append.execute(&self.pool).await.map_err(refused)?.rows_affected() == 1,
             Some(HeldHead(mut transaction)) => {
@@ -64,7 +67,7 @@ impl PostgresStore {
         if head.revision != stored(expected) {
             return revision(head.revision).map(Appended::HeadMoved).map_err(Refusal::Store);
         }
-        if !batch.is_copy && self.is_any_taken(batch).await.map_err(refused)? {
+        if !batch.is_copy() && self.is_any_taken(batch).await.map_err(refused)? {
             return Err(Refusal::RequestId);
         }
         let detail = format!("revision {} is not the one that was read", head.revision);
@@ -166,5 +169,16 @@ fn bind_requests<'q>(append: Append<'q>, batch: &'q Batch<'_>) -> Append<'q> {
         .bind(requests.iter().map(|r| r.revision).bind_iter())
         .bind(requests.iter().map(|r| r.committed_at).bind_iter())
         .bind(requests.iter().map(|r| r.retries_since).bind_iter())
-        .bind(batch.is_copy)
+        .bind(batch.is_copy())
+}
+
+fn bind_events<'q>(append: Append<'q>, events: &'q [CommitEvent]) -> Append<'q> {
+    append
+        .bind(events.iter().map(|e| At(e.what.at)).bind_iter())
+        .bind(events.iter().map(|e| e.what.principal.as_str()).bind_iter())
+        .bind(events.iter().map(|e| e.what.method.as_str()).bind_iter())
+        .bind(events.iter().map(|e| e.what.address.as_str()).bind_iter())
+        .bind(sql::COMMITTED)
+        .bind(events.iter().map(|e| e.revision.to_string()).bind_iter())
+        .bind(events.iter().map(|_| WRITER).bind_iter())
 }

@@ -66,5 +66,12 @@ WITH moved AS (
     SELECT new.* FROM moved, unnest($46::text[], $47::text[], $48::bigint[], $49::timestamptz[]) AS new
     ON CONFLICT (author, request_id) DO UPDATE
         SET revision = excluded.revision, committed_at = excluded.committed_at
+), new_events AS (
+    -- Lines of the trail get their numbers in turn with those about tokens.
+    INSERT INTO access_events (at, principal, method, address, event, subject, detail)
+    SELECT new.at, new.principal, new.method, new.address, $56, new.subject, ''
+    FROM moved, unnest(
+        $52::timestamptz[], $53::text[], $54::text[], $55::text[], $57::text[], $58::bigint[]
+    ) AS new (at, principal, method, address, subject, turn), LATERAL pg_advisory_xact_lock(new.turn)
 )
 SELECT pg_notify('registry_commits', revision::text) FROM moved

@@ -7,7 +7,8 @@ use sqlx::{Connection as _, QueryBuilder, Sqlite, SqliteConnection};
 
 use super::SqliteStore;
 use crate::store::{
-    Error,
+    CommitEvent, Error,
+    at::At,
     backend::{Appended, Refusal},
     batch::{Batch, NewKey, NewSetting},
     row::{HeadRow, chain, corrupt, revision, stored},
@@ -53,7 +54,7 @@ impl SqliteStore {
             return revision(head.revision).map(Appended::HeadMoved).map_err(Refusal::Store);
         }
         check_chain(&head, batch)?;
-        if !batch.is_copy && is_any_taken(&mut transaction, batch).await.map_err(refused)? {
+        if !batch.is_copy() && is_any_taken(&mut transaction, batch).await.map_err(refused)? {
             return Err(Refusal::RequestId);
         }
         write(&mut transaction, batch).await.map_err(refused)?;
@@ -146,6 +147,18 @@ async fn write(connection: &mut SqliteConnection, batch: &Batch<'_>) -> Result<(
         .execute(&mut *connection)
         .await?;
     }
+    for CommitEvent { revision, what } in batch.events() {
+        sqlx::query(sql::NEW_ACCESS_EVENT)
+            .bind(At(what.at))
+            .bind(what.principal.as_str())
+            .bind(what.method.as_str())
+            .bind(what.address.as_str())
+            .bind(sql::COMMITTED)
+            .bind(revision.to_string())
+            .bind(what.detail.as_str())
+            .execute(&mut *connection)
+            .await?;
+    }
     Ok(())
 }
 
@@ -173,7 +186,7 @@ async fn insert_commits(
                 .push_bind(commit.changes)
                 .push_bind(commit.chain.as_str())
                 .push_bind(commit.canonical)
-                .push_bind(batch.is_copy)
+                .push_bind(batch.is_copy())
                 .push_bind(commit.retries_since);
         })
         .push(")")
@@ -253,6 +266,7 @@ mod tests {
     use registry_core::ChainHash;
 
     use super::*;
+    use crate::store::batch::Made;
 
     #[tokio::test]
     async fn files_lost_during_commit_leave_outcome_unknown() {
@@ -276,7 +290,7 @@ mod tests {
                 lifecycles: Vec::new(),
                 settings: Vec::new(),
                 requests: Vec::new(),
-                is_copy: false,
+                made: Made::Here(&[]),
             };
             let appended = store.append(Revision(0), &batch).await;
             assert!(matches!(appended, Err(Refusal::Lost(Error::Moved { .. }))));

@@ -1,7 +1,4 @@
-//! `audit access`: who made and ended API tokens.
-//!
-//! Deliberately absent: who used them; the registry's own log says what was refused, and commits
-//! say who made them.
+//! `audit access`: the trail of API tokens, and of the addresses that commits came from.
 
 use registry_proto::v1;
 
@@ -20,7 +17,7 @@ pub(super) async fn run(session: &Session, args: &AccessTrailArgs) -> Result<(),
     if session.screen.format == Format::Json {
         return session.screen.json(&events);
     }
-    let head = ["NUMBER", "TIME", "WHO", "KNOWN BY", "FROM", "EVENT", "TOKEN", "DETAIL"];
+    let head = ["NUMBER", "TIME", "WHO", "KNOWN BY", "FROM", "EVENT", "SUBJECT", "DETAIL"];
     let mut table = TextTable::new(&head);
     for event in &events {
         let AccessEventView { number, at, principal, method, address, event, subject, detail } =
