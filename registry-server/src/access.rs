@@ -131,7 +131,8 @@ impl Access {
         let mut proofs = shown.headers.get_all(AUTHORIZATION).iter();
         let Some(proof) = proofs.next() else {
             let certificate = shown.certificate.ok_or(Denied::Missing)?;
-            return self.certificates.principal(certificate, shown.address);
+            let now = self.clock.now();
+            return self.certificates.principal(certificate, shown.address, now);
         };
         let invalid = |why: &str| Denied::Invalid(why.to_owned());
         if proofs.next().is_some() {

@@ -6,6 +6,7 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use rcgen::{
@@ -68,6 +69,14 @@ impl Authority {
     pub fn common_name(&self, name: &str) -> Files {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.distinguished_name.push(DnType::CommonName, name);
+        self.sign(&file_of(name), params)
+    }
+
+    /// A certificate for a client of this common name that expires after this time.
+    pub fn short_lived(&self, name: &str, validity: Duration) -> Files {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.not_after = (SystemTime::now() + validity).into();
         self.sign(&file_of(name), params)
     }
 

@@ -25,16 +25,20 @@ impl Certificates {
         Self(rules)
     }
 
-    /// Who holds this certificate (DER).
+    /// Who holds this certificate (DER). A connection may be older than the end of its certificate.
     pub(super) fn principal(
         &self,
         certificate: &[u8],
         address: Option<SocketAddr>,
+        now: Timestamp,
     ) -> Result<Principal, Denied> {
         let shown =
             read(certificate).map_err(|why| Denied::Invalid(format!("certificate: {why}")))?;
         let Holder { name, is_spiffe, until_seconds } = shown;
         let until = Timestamp::from_millis(until_seconds.saturating_mul(1000));
+        if until <= now {
+            return Err(Denied::Invalid(format!("the certificate of `{name}` has expired")));
+        }
         let fits = |rule: &&ClientRule| {
             if rule.is_spiffe() != is_spiffe {
                 false

@@ -1,6 +1,6 @@
 //! TLS on the one port, and clients that are known by their certificates.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use acceptance::{
     Gateway, GatewayOptions, Registry,
@@ -232,6 +232,24 @@ async fn a_revoked_certificate_is_refused_as_soon_as_the_list_says_so() {
     std::fs::copy(other.revoke(&[]), &revoked).expect("a copy");
     acceptance::eventually("a list of others says nothing", || async { who(gateway).is_err() })
         .await;
+}
+
+/// The connection is made while the certificate is valid, and stays open.
+#[tokio::test]
+async fn expired_certificate_is_rejected_on_open_connection() {
+    let authority = Authority::new();
+    let guarded = serve(&authority, &RULES);
+    let files = authority.short_lived("ci.docs", Duration::from_secs(5));
+    let client = authority.trusting_as(&files);
+    let url = format!("{}/registry.json", guarded.registry.url());
+    let status = async || client.get(&url).send().await.map(|answer| answer.status().as_u16());
+    assert_eq!(status().await.expect("a connection"), 200);
+    acceptance::eventually("the open connection is no longer authenticated", || async {
+        status().await.is_ok_and(|status| status == 401)
+    })
+    .await;
+    let late = authority.trusting_as(&files);
+    late.get(&url).send().await.expect_err("TLS rejects a new connection");
 }
 
 fn options(source: &str) -> GatewayOptions {
