@@ -71,6 +71,8 @@ pub struct Submission {
 impl Submission {
     /// Decides what it would do to a catalog, and whether its author may.
     pub fn plan(&self, catalog: &Catalog) -> Plan {
+        #[cfg(test)]
+        assert!(self.message != PANICS, "a defect");
         let mut plan = rules::plan_with(catalog, &self.batch, &self.settings);
         if let Some(claimant) = &self.claimant {
             rules::claim(catalog, claimant, &self.batch, &mut plan);
@@ -91,6 +93,10 @@ impl Submission {
         Some(CommitEvent { revision, what })
     }
 }
+
+/// The message of a batch whose planning panics.
+#[cfg(test)]
+const PANICS: &str = "this batch panics";
 
 /// What became of a batch.
 #[derive(Debug, Clone)]

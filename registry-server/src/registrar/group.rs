@@ -5,7 +5,9 @@
 //! absent: storing the group, and request ids of the past.
 
 use std::{
+    any::Any,
     collections::{HashSet, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
@@ -100,14 +102,29 @@ impl Group {
                 break;
             }
             room = room.saturating_sub(size);
-            group.admit(waiting, now);
+            group.admit(stored, waiting, now);
         }
         group
     }
 
-    fn admit(&mut self, waiting: Waiting, now: Timestamp) {
+    /// Decides a batch. A panic is a defect that this batch meets: it is answered, and the group stays as
+    /// it was before.
+    fn admit(&mut self, stored: &Catalog, waiting: Waiting, now: Timestamp) {
         let footing = if self.commits.is_empty() { Footing::Stored } else { Footing::Pending };
-        let verdict = self.decide(&waiting.submission, now).unwrap_or_else(Verdict::Refused);
+        let (commits, events) = (self.commits.len(), self.events.len());
+        let deciding = AssertUnwindSafe(|| self.decide(&waiting.submission, now));
+        let verdict = catch_unwind(deciding).unwrap_or_else(|panic| {
+            tracing::error!(panic = text(&*panic), "deciding a batch panicked; it was not stored");
+            self.commits.truncate(commits);
+            self.events.truncate(events);
+            // What is left half done is thrown away.
+            self.catalog = stored.clone();
+            let again = self.commits.iter().try_for_each(|commit| self.catalog.apply(commit));
+            debug_assert!(again.is_ok(), "these commits were applied before");
+            let detail = "it meets a defect of the server, whose log has the details";
+            Err(Error::Internal(detail.to_owned()))
+        });
+        let verdict = verdict.unwrap_or_else(Verdict::Refused);
         self.members.push(Member { waiting, verdict, footing });
     }
 
@@ -130,6 +147,12 @@ impl Group {
         self.commits.push(sealed);
         Ok(Verdict::Commits(revision, plan))
     }
+}
+
+/// The message of a panic.
+fn text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
 fn seal(
@@ -162,4 +185,60 @@ fn registered(batch: &[Proposed], plan: &Plan) -> Vec<Arc<Document>> {
         _ => None,
     };
     batch.iter().zip(&plan.effects).filter_map(document).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use registry_core::{Kind, RegistryId};
+    use serde_json::json;
+    use tokio::sync::{Semaphore, oneshot};
+
+    use super::*;
+    use crate::registrar::PANICS;
+
+    fn registers(name: &str, message: &str) -> Waiting {
+        let value = json!({ "name": name, "version": "1.0.0", "schema": {} });
+        let document = Arc::new(Document::parse(Kind::Schema, &value).unwrap());
+        let submission = Submission {
+            batch: vec![Proposed::Register(document)],
+            settings: Vec::new(),
+            author: "ann".to_owned(),
+            origin: None,
+            address: String::new(),
+            claimant: None,
+            message: message.to_owned(),
+            request_id: None,
+            base_revision: None,
+        };
+        let space = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let (reply, answer) = oneshot::channel();
+        // A batch whose caller has gone is not decided.
+        std::mem::forget(answer);
+        Waiting::new(submission, reply, space)
+    }
+
+    #[test]
+    fn panic_of_one_batch_spares_its_neighbors() {
+        let stored = Catalog::empty(RegistryId::new("r"));
+        let batches = [registers("A", ""), registers("B", PANICS), registers("C", "")];
+        let mut queue = VecDeque::from(batches);
+        let budget = Budget { commits: 10, bytes: usize::MAX };
+        let group = Group::form(&stored, &mut queue, budget, Timestamp::default());
+        assert!(queue.is_empty());
+        let verdicts: Vec<_> = group.members.iter().map(|member| &member.verdict).collect();
+        assert!(
+            matches!(
+                verdicts.as_slice(),
+                [
+                    Verdict::Commits(Revision(1), _),
+                    Verdict::Refused(Error::Internal(_)),
+                    Verdict::Commits(Revision(2), _),
+                ]
+            ),
+            "the second batch alone meets its defect"
+        );
+        let mut fold = stored;
+        group.commits.iter().for_each(|commit| fold.apply(commit).unwrap());
+        assert!(group.catalog == fold);
+    }
 }
