@@ -110,14 +110,23 @@ impl Tokens {
         Ok(token.clone())
     }
 
-    /// Reads the tokens now; who changed them asks for it.
+    /// Reads the tokens now, after a change of them for example.
     pub async fn refresh(&self) -> Result<(), store::Error> {
-        let now = Arc::new(read(&self.store, self.clock.now()).await?);
-        let before = self.known.swap(now.clone());
-        if before.by_id.keys().any(|id| !now.by_id.contains_key(id)) {
+        self.take(read(&self.store, self.clock.now()).await?);
+        Ok(())
+    }
+
+    /// Takes what was read. A reading that began later stays: this one may lack a revocation.
+    fn take(&self, reading: Known) {
+        let reading = Arc::new(reading);
+        let later = |known: &Arc<Known>| {
+            if known.read > reading.read { known.clone() } else { reading.clone() }
+        };
+        let before = self.known.rcu(later);
+        let is_taken = before.read <= reading.read;
+        if is_taken && before.by_id.keys().any(|id| !reading.by_id.contains_key(id)) {
             self.gone.send_replace(());
         }
-        Ok(())
     }
 
     /// Waits until a token is no more.
@@ -194,4 +203,49 @@ async fn read(store: &Store, now: Timestamp) -> Result<Known, store::Error> {
         }
     }
     Ok(Known { by_id, read })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        access::Roles,
+        clock::SystemClock,
+        store::{DatabaseUrl, NewAccessEvent},
+    };
+
+    fn event() -> NewAccessEvent {
+        let (principal, method) = ("root".to_owned(), "local".to_owned());
+        let (address, detail) = (String::new(), String::new());
+        NewAccessEvent { at: SystemClock.now(), principal, method, address, detail }
+    }
+
+    #[tokio::test]
+    async fn late_reading_does_not_undo_a_revocation() {
+        let directory = tempfile::tempdir().unwrap();
+        let url = DatabaseUrl::sqlite(directory.path().join("registry.db"));
+        let store = Store::open(&url).await.unwrap();
+        let secret = TokenSecret::generate().unwrap();
+        let token = StoredToken {
+            id: secret.id().to_owned(),
+            digest: secret.digest(),
+            name: "ann".to_owned(),
+            team: "docs".to_owned(),
+            roles: Roles::ALL.to_string(),
+            scopes: String::new(),
+            created_at: SystemClock.now(),
+            created_by: "root".to_owned(),
+            expires_at: None,
+            revoked: None,
+            last_used_at: None,
+        };
+        assert!(store.insert_token(&token, &event(), LIVE).await.unwrap());
+        let tokens = Tokens::open(store.clone(), Arc::new(SystemClock)).await.unwrap();
+        assert!(tokens.find(secret.expose(), Ask::No).await.is_ok());
+        let early = read(&store, SystemClock.now()).await.unwrap();
+        assert!(store.revoke_token(secret.id(), &event()).await.unwrap());
+        tokens.refresh().await.unwrap();
+        tokens.take(early);
+        assert!(tokens.find(secret.expose(), Ask::No).await.is_err(), "it stays revoked");
+    }
 }
