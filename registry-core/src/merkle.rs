@@ -1,8 +1,8 @@
 //! The Merkle tree over the log, by which a short proof shows that a commit is in it, or that a
 //! later log continues an earlier one.
 //!
-//! As RFC 9162 section 2.1: leaf `n` is the chain hash after revision `n + 1`. Deliberately absent:
-//! storing the tree; it is computed from the chain hashes, which the log has.
+//! As RFC 9162 section 2.1: leaf `n` is the chain hash after revision `n + 1`. The tree is computed from the
+//! chain hashes, which the log has, and is not stored.
 
 use sha2::{Digest as _, Sha256};
 
@@ -20,67 +20,130 @@ fn parent(left: &Node, right: &Node) -> Node {
     Sha256::new().chain_update([1]).chain_update(left).chain_update(right).finalize().into()
 }
 
-/// The root over leaves; of none, the hash of nothing.
-pub fn root(leaves: &[Node]) -> Node {
-    match leaves {
-        [] => Sha256::digest(b"").into(),
-        [leaf] => *leaf,
-        leaves => {
-            let (left, right) = leaves.split_at(split(leaves.len()));
-            parent(&root(left), &root(right))
+/// A tree that keeps the root of each complete subtree: 64 bytes a leaf. Roots and proofs of any of its sizes
+/// take logarithmic time.
+#[derive(Debug, Clone, Default)]
+pub struct Tree {
+    /// The leaves, then the roots of each 2, 4, 8 … leaves.
+    levels: Vec<Vec<Node>>,
+}
+
+impl Tree {
+    /// How many leaves it has.
+    pub fn len(&self) -> usize {
+        self.levels.first().map_or(0, Vec::len)
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The leaf of an index.
+    pub fn leaf(&self, index: usize) -> Option<&Node> {
+        self.levels.first()?.get(index)
+    }
+
+    /// Appends a leaf.
+    pub fn push(&mut self, leaf: Node) {
+        let mut node = leaf;
+        for level in 0.. {
+            if self.levels.len() == level {
+                self.levels.push(Vec::new());
+            }
+            let nodes = &mut self.levels[level];
+            nodes.push(node);
+            if nodes.len() % 2 == 1 {
+                return;
+            }
+            node = parent(&nodes[nodes.len() - 2], &nodes[nodes.len() - 1]);
         }
+    }
+
+    /// Removes the leaves after the first `size`.
+    pub fn truncate(&mut self, size: usize) {
+        for (level, nodes) in self.levels.iter_mut().enumerate() {
+            nodes.truncate(size.checked_shr(u32::try_from(level).unwrap_or(u32::MAX)).unwrap_or(0));
+        }
+    }
+
+    /// The root over the first `size` leaves; of none, the hash of nothing. `None`: there are fewer.
+    pub fn root(&self, size: usize) -> Option<Node> {
+        (size <= self.len()).then(|| self.root_of(0, size))
+    }
+
+    /// The nodes on the path from a leaf to the root over the first `size` leaves. Nothing for a leaf that
+    /// is not there.
+    pub fn inclusion(&self, index: usize, size: usize) -> Vec<Node> {
+        let mut path = Vec::new();
+        if size > self.len() || index >= size {
+            return path;
+        }
+        let (mut start, mut length) = (0, size);
+        while length > 1 {
+            let at = split(length);
+            if index < start + at {
+                path.push(self.root_of(start + at, length - at));
+                length = at;
+            } else {
+                path.push(self.root_of(start, at));
+                (start, length) = (start + at, length - at);
+            }
+        }
+        path.reverse();
+        path
+    }
+
+    /// The nodes that show that the first `old` of `size` leaves are what an older root was over.
+    pub fn consistency(&self, old: usize, size: usize) -> Vec<Node> {
+        let mut path = Vec::new();
+        if old == 0 || old >= size || size > self.len() {
+            return path;
+        }
+        let (mut start, mut length) = (0, size);
+        while start + length != old {
+            let at = split(length);
+            if old <= start + at {
+                path.push(self.root_of(start + at, length - at));
+                length = at;
+            } else {
+                path.push(self.root_of(start, at));
+                (start, length) = (start + at, length - at);
+            }
+        }
+        // The verifier knows the root of the older tree if it is this subtree.
+        if start > 0 {
+            path.push(self.root_of(start, length));
+        }
+        path.reverse();
+        path
+    }
+
+    /// The root over leaves that begin where a complete subtree of at least their number does.
+    fn root_of(&self, start: usize, length: usize) -> Node {
+        if length == 0 {
+            return Sha256::digest(b"").into();
+        }
+        if length.is_power_of_two() {
+            let level = length.trailing_zeros() as usize;
+            return self.levels[level][start >> level];
+        }
+        let at = split(length);
+        parent(&self.root_of(start, at), &self.root_of(start + at, length - at))
+    }
+}
+
+impl FromIterator<Node> for Tree {
+    fn from_iter<I: IntoIterator<Item = Node>>(leaves: I) -> Self {
+        let mut tree = Self::default();
+        leaves.into_iter().for_each(|leaf| tree.push(leaf));
+        tree
     }
 }
 
 /// The largest power of two below a number of leaves; at least two leaves.
 fn split(leaves: usize) -> usize {
     leaves.next_power_of_two() / 2
-}
-
-/// The nodes that lead from a leaf to the root. Nothing for a leaf that is not there.
-pub fn inclusion(leaves: &[Node], index: usize) -> Vec<Node> {
-    if leaves.len() <= 1 || index >= leaves.len() {
-        return Vec::new();
-    }
-    let at = split(leaves.len());
-    let (left, right) = leaves.split_at(at);
-    let (mut path, sibling) = if index < at {
-        (inclusion(left, index), root(right))
-    } else {
-        (inclusion(right, index - at), root(left))
-    };
-    path.push(sibling);
-    path
-}
-
-/// The nodes that show that the first `old` leaves are what an older root was over.
-pub fn consistency(leaves: &[Node], old: usize) -> Vec<Node> {
-    if old == 0 || old >= leaves.len() {
-        return Vec::new();
-    }
-    subproof(leaves, old, Whole::Yes)
-}
-
-/// Whether the leaves so far are all of the older tree.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Whole {
-    Yes,
-    No,
-}
-
-fn subproof(leaves: &[Node], old: usize, whole: Whole) -> Vec<Node> {
-    if old == leaves.len() {
-        return if whole == Whole::Yes { Vec::new() } else { vec![root(leaves)] };
-    }
-    let at = split(leaves.len());
-    let (left, right) = leaves.split_at(at);
-    let (mut path, sibling) = if old <= at {
-        (subproof(left, old, whole), root(right))
-    } else {
-        (subproof(right, old - at, Whole::No), root(left))
-    };
-    path.push(sibling);
-    path
 }
 
 /// The root that a leaf and its path lead to; `None`: the path does not fit the tree.
@@ -151,8 +214,105 @@ mod tests {
     use super::*;
     use crate::document::Digest;
 
+    /// The root over leaves; of none, the hash of nothing.
+    fn root(leaves: &[Node]) -> Node {
+        match leaves {
+            [] => Sha256::digest(b"").into(),
+            [leaf] => *leaf,
+            leaves => {
+                let (left, right) = leaves.split_at(split(leaves.len()));
+                parent(&root(left), &root(right))
+            }
+        }
+    }
+
+    /// The nodes that lead from a leaf to the root. Nothing for a leaf that is not there.
+    fn inclusion(leaves: &[Node], index: usize) -> Vec<Node> {
+        if leaves.len() <= 1 || index >= leaves.len() {
+            return Vec::new();
+        }
+        let at = split(leaves.len());
+        let (left, right) = leaves.split_at(at);
+        let (mut path, sibling) = if index < at {
+            (inclusion(left, index), root(right))
+        } else {
+            (inclusion(right, index - at), root(left))
+        };
+        path.push(sibling);
+        path
+    }
+
+    /// The nodes that show that the first `old` leaves are what an older root was over.
+    fn consistency(leaves: &[Node], old: usize) -> Vec<Node> {
+        if old == 0 || old >= leaves.len() {
+            return Vec::new();
+        }
+        subproof(leaves, old, Whole::Yes)
+    }
+
+    /// Whether the leaves so far are all of the older tree.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Whole {
+        Yes,
+        No,
+    }
+
+    fn subproof(leaves: &[Node], old: usize, whole: Whole) -> Vec<Node> {
+        if old == leaves.len() {
+            return if whole == Whole::Yes { Vec::new() } else { vec![root(leaves)] };
+        }
+        let at = split(leaves.len());
+        let (left, right) = leaves.split_at(at);
+        let (mut path, sibling) = if old <= at {
+            (subproof(left, old, whole), root(right))
+        } else {
+            (subproof(right, old - at, Whole::No), root(left))
+        };
+        path.push(sibling);
+        path
+    }
+
     fn leaves(count: usize) -> Vec<Node> {
         (0..count).map(|i| *Digest::of(&i.to_be_bytes()).as_bytes()).collect()
+    }
+
+    #[test]
+    fn cached_tree_agrees_with_its_definition() {
+        let all = leaves(70);
+        let mut tree: Tree = all.iter().copied().collect();
+        tree.truncate(65);
+        all[65..].iter().for_each(|leaf| tree.push(*leaf));
+        for size in 0..=all.len() {
+            let leaves = &all[..size];
+            assert_eq!(tree.root(size), Some(root(leaves)), "{size}");
+            for index in 0..size {
+                assert_eq!(
+                    tree.inclusion(index, size),
+                    inclusion(leaves, index),
+                    "{index} of {size}"
+                );
+                assert_eq!(
+                    tree.consistency(index, size),
+                    consistency(leaves, index),
+                    "{index} of {size}"
+                );
+            }
+        }
+        assert_eq!((tree.len(), tree.root(71)), (70, None));
+    }
+
+    /// Of a tree of a million leaves, each proof needs some 20 hashes and no walk over the leaves.
+    #[test]
+    fn root_of_any_size_takes_logarithmic_time() {
+        let size = (1 << 20) - 1;
+        let tree: Tree =
+            (0..size as u64).map(|i| *Digest::of(&i.to_be_bytes()).as_bytes()).collect();
+        let began = std::time::Instant::now();
+        for less in 0..200 {
+            assert!(tree.root(size - less).is_some());
+            assert_eq!(tree.inclusion(less, size).len(), 20);
+        }
+        assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
     }
 
     /// RFC 9162 defines the root by recursion; for perfect trees it is this simple.

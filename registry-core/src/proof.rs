@@ -128,6 +128,7 @@ mod tests {
     use aws_lc_rs::signature::Ed25519KeyPair;
 
     use super::*;
+    use crate::merkle::Tree;
     use crate::{RegistryId, Timestamp};
 
     struct Log {
@@ -151,7 +152,7 @@ mod tests {
             Self { chains, commits, pair: Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap() }
         }
 
-        fn leaves(&self, length: usize) -> Vec<Node> {
+        fn tree(&self, length: usize) -> Tree {
             self.chains[1..=length].iter().map(merkle::leaf).collect()
         }
 
@@ -159,7 +160,7 @@ mod tests {
             let checkpoint = Checkpoint {
                 registry: RegistryId::new("r"),
                 revision: Revision(length as u64),
-                root: merkle::root(&self.leaves(length)),
+                root: self.tree(length).root(length).unwrap(),
                 chain: self.chains[length],
                 time: Timestamp::EPOCH,
             };
@@ -171,14 +172,15 @@ mod tests {
         }
 
         fn prove(&self, revision: usize, since: usize) -> Proof {
-            let leaves = self.leaves(self.commits.len());
+            let length = self.commits.len();
+            let tree = self.tree(length);
             let digests = |nodes: Vec<Node>| nodes.into_iter().map(Digest::from_bytes).collect();
             Proof {
                 checkpoint: self.checkpoint(self.commits.len()),
                 previous_chain: self.chains[revision - 1],
                 commit: self.commits[revision - 1].clone(),
-                inclusion: digests(merkle::inclusion(&leaves, revision - 1)),
-                consistency: digests(merkle::consistency(&leaves, since)),
+                inclusion: digests(tree.inclusion(revision - 1, length)),
+                consistency: digests(tree.consistency(since, length)),
             }
         }
     }

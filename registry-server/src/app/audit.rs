@@ -1,6 +1,6 @@
 //! Sign where the log is, prove what is in it, and verify all of it.
 //!
-//! The Merkle tree's leaves are read when they are first needed and kept: 32 bytes a commit. Each is
+//! The Merkle tree's leaves are read when they are first needed, and the tree is kept: 64 bytes a commit. Each is
 //! recomputed from the commits' bytes, and all together must lead to what this server serves, so
 //! nothing is signed over a log that was edited. Deliberately absent: who may ask.
 
@@ -10,11 +10,11 @@ use aws_lc_rs::signature::Ed25519KeyPair;
 use registry_core::{
     Catalog, ChainHash, Checkpoint, Digest, RegistryId, Revision,
     checkpoint::VerifierKey,
-    merkle::{self, Node},
+    merkle::{self, Node, Tree},
     proof::Proof,
 };
 use tokio::{
-    sync::{Mutex, mpsc},
+    sync::{MappedMutexGuard, Mutex, MutexGuard, mpsc},
     time::timeout,
 };
 
@@ -31,7 +31,7 @@ const PUBLISHED: Duration = Duration::from_secs(2);
 pub struct Signer {
     key: Key,
     clock: Arc<dyn Clock>,
-    leaves: Mutex<Option<Proved>>,
+    proved: Mutex<Option<Proved>>,
 }
 
 /// What signs.
@@ -47,9 +47,9 @@ pub enum Key {
     },
 }
 
-/// Leaves that are proved, and the chain hash after them.
+/// The tree over commits that are proved, and the chain hash after them.
 struct Proved {
-    leaves: Arc<Vec<Node>>,
+    tree: Tree,
     chain: ChainHash,
 }
 
@@ -97,18 +97,18 @@ impl From<store::Error> for Error {
 
 impl Proved {
     fn nothing(registry: &RegistryId) -> Self {
-        Self { leaves: Arc::default(), chain: ChainHash::genesis(registry) }
+        Self { tree: Tree::default(), chain: ChainHash::genesis(registry) }
     }
 
     fn until(&self) -> Revision {
-        Revision(self.leaves.len() as u64)
+        Revision(self.tree.len() as u64)
     }
 }
 
 impl Signer {
     /// Signs with this key.
     pub fn new(key: Key, clock: Arc<dyn Clock>) -> Self {
-        Self { key, clock, leaves: Mutex::default() }
+        Self { key, clock, proved: Mutex::default() }
     }
 }
 
@@ -153,8 +153,8 @@ impl App {
     /// Signs where the log is now.
     pub async fn checkpoint(&self) -> Result<String, Error> {
         let head = self.catalog();
-        let (leaves, length) = (self.leaves(&head).await?, size(head.revision()));
-        let root = beside(move || merkle::root(&leaves[..length]), Error::Internal).await?;
+        let root =
+            self.proved(&head).await?.tree.root(size(head.revision())).ok_or_else(no_root)?;
         self.signed(&head, root)
     }
 
@@ -167,20 +167,24 @@ impl App {
         if last > head {
             return Err(absent(last));
         }
-        let leaves = self.leaves(&catalog).await?;
+        // First, so that the first revision that was edited is named.
+        drop(self.proved(&catalog).await?);
         let commit = self.store.commit(wanted).await?.ok_or_else(|| absent(wanted))?;
-        let before = Revision(wanted.0 - 1);
-        let before = self.store.chain_after(before).await?.ok_or_else(|| absent(before))?;
-        if merkle::leaf(&before.then(&commit.canonical)) != leaves[size(wanted) - 1] {
-            let problem = "it is another commit than the one that this server has proved there";
-            return Err(unproven(wanted, problem));
-        }
-        let prove = move || {
-            let leaves = &leaves[..size(head)];
-            let inclusion = merkle::inclusion(leaves, size(wanted) - 1);
-            (merkle::root(leaves), inclusion, merkle::consistency(leaves, size(since)))
+        // The leaf proves it together with the commit.
+        let before = match Revision(wanted.0 - 1) {
+            Revision(0) => ChainHash::genesis(self.registry()),
+            before => self.store.stored_chain(before).await?.ok_or_else(|| absent(before))?,
         };
-        let (root, inclusion, consistency) = beside(prove, Error::Internal).await?;
+        let (root, inclusion, consistency) = {
+            let proved = self.proved(&catalog).await?;
+            let (tree, index, length) = (&proved.tree, size(wanted) - 1, size(head));
+            if tree.leaf(index) != Some(&merkle::leaf(&before.then(&commit.canonical))) {
+                let problem = "it is another commit than the one that this server has proved there";
+                return Err(unproven(wanted, problem));
+            }
+            let root = tree.root(length).ok_or_else(no_root)?;
+            (root, tree.inclusion(index, length), tree.consistency(size(since), length))
+        };
         let digests = |nodes: Vec<Node>| nodes.into_iter().map(Digest::from_bytes).collect();
         Ok(Proof {
             checkpoint: self.signed(&catalog, root)?,
@@ -202,31 +206,46 @@ impl App {
         Ok(Checkpoint { registry, revision, root, chain, time }.sign(pair))
     }
 
-    /// The tree's leaves, at least up to what is served. Those that are kept lead to what was served
-    /// when they were read, so none of an edited log is ever among them.
-    async fn leaves(&self, served: &Catalog) -> Result<Arc<Vec<Node>>, Error> {
-        let mut kept = self.signer.leaves.lock().await;
-        let proved = kept.get_or_insert_with(|| Proved::nothing(self.registry()));
-        let until = served.revision();
-        if proved.until() >= until {
-            return Ok(proved.leaves.clone());
+    /// The tree, at least up to what is served. Its leaves agree with what was served when they were read,
+    /// so none of an edited log is ever among them.
+    async fn proved(&self, served: &Catalog) -> Result<MappedMutexGuard<'_, Proved>, Error> {
+        let kept = self.signer.proved.lock().await;
+        let nothing = || Proved::nothing(self.registry());
+        let mut proved = MutexGuard::map(kept, |kept| kept.get_or_insert_with(nothing));
+        let (from, until) = (proved.until(), served.revision());
+        if from >= until {
+            return Ok(proved);
         }
-        let mut chains = Vec::new();
-        let (mut at, mut chain) = (proved.until(), proved.chain);
+        let (mut chains, mut at, mut chain) = (Vec::new(), from, proved.chain);
         while at < until {
             let page = self.store.chains_after((at, chain)).await?;
             chain = *page.last().ok_or_else(|| unproven(at.next(), "it is missing"))?;
             at = Revision(at.0 + page.len() as u64);
             chains.extend(page);
         }
-        chains.truncate(size(until) - proved.leaves.len());
-        proved.chain = match chains.last() {
-            Some(last) if *last == served.chain() => *last,
-            _ => return Err(unproven(until, "it is another commit than the one that is served")),
+        chains.truncate(size(until) - size(from));
+        if chains.last() != Some(&served.chain()) {
+            return Err(unproven(until, "it is another commit than the one that is served"));
+        }
+        proved.chain = served.chain();
+        let mut tree = std::mem::take(&mut proved.tree);
+        let extend = move || {
+            chains.iter().for_each(|chain| tree.push(merkle::leaf(chain)));
+            tree
         };
-        Arc::make_mut(&mut proved.leaves).extend(chains.iter().map(merkle::leaf));
-        Ok(proved.leaves.clone())
+        match beside(extend, Error::Internal).await {
+            Ok(tree) => proved.tree = tree,
+            Err(error) => {
+                *proved = nothing();
+                return Err(error);
+            }
+        }
+        Ok(proved)
     }
+}
+
+fn no_root() -> Error {
+    Error::Internal("the tree has fewer commits than are served".to_owned())
 }
 
 fn unproven(revision: Revision, problem: &str) -> Error {
