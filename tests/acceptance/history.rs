@@ -3,11 +3,17 @@
 //!
 //! Deliberately absent: whether the log is the one that was written (`audit.rs`).
 
-use acceptance::{Database, Registry};
+use std::time::Duration;
+
+use acceptance::{Database, Registry, postgres};
 use registry_proto::v1;
 use serde_json::Value;
+use sqlx::{Connection as _, PgConnection};
+use tokio::time::timeout;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
+
+use crate::hammer::pair;
 
 /// One commit each, beginning with revision 1.
 const COMMITS: [&[&str]; 7] = [
@@ -351,4 +357,39 @@ async fn the_log_says_why_and_is_read_as_it_was() {
             assert_eq!(registry.ctl(read).code, 1, "{read:?}");
         }
     }
+}
+
+/// How long a read may take that waits for nothing.
+const PROMPT: Duration = Duration::from_secs(5);
+
+#[tokio::test]
+async fn kept_revision_is_read_while_another_loads() {
+    let database = Database::Postgres(postgres::database().await);
+    let registry = Registry::start_on(&database.url());
+    for number in 0..3 {
+        registry.client().await.apply(pair("Historic", number)).await.expect("accepted");
+    }
+    let client = registry.client().await;
+    let read = |revision| {
+        let at = Some(v1::At { at: Some(v1::at::At::Revision(revision)) });
+        let mut client = client.clone();
+        async move { client.list(v1::ListRequest { at, ..Default::default() }).await }
+    };
+    read(2).await.expect("it is loaded and kept");
+    let mut console = PgConnection::connect(&database.url()).await.expect("a connection");
+    let lock = "BEGIN; LOCK TABLE changes IN ACCESS EXCLUSIVE MODE";
+    sqlx::raw_sql(lock).execute(&mut console).await.expect("locked");
+    let loading = tokio::spawn(read(1));
+    acceptance::eventually("the load waits for the database", || async {
+        let waiting =
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'changes'::regclass";
+        database.number(waiting).await > 0
+    })
+    .await;
+    let kept = timeout(PROMPT, read(2)).await.expect("it waits for no other revision");
+    assert_eq!(kept.expect("a list").into_inner().revision, 2);
+    assert!(!loading.is_finished());
+    sqlx::raw_sql("COMMIT").execute(&mut console).await.expect("unlocked");
+    let loaded = loading.await.expect("no panic").expect("a list");
+    assert_eq!(loaded.into_inner().revision, 1);
 }

@@ -3,20 +3,48 @@
 //! Made from the present one, by taking away what came later; a few are kept, because who asks
 //! once asks again. Deliberately absent: documents that were removed; nothing ever is.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use registry_core::{At, Catalog, Revision, Timestamp};
-use tokio::sync::Mutex;
+use tokio::sync::OnceCell;
 
-use super::{App, beside};
+use super::{App, beside, turns::Turns};
 use crate::store;
 
 /// How many catalogs of the past are kept.
 const KEPT: usize = 4;
 
-/// Catalogs of the past, the last that was asked for first.
-#[derive(Debug, Default)]
-pub struct Archive(Mutex<VecDeque<Arc<Catalog>>>);
+/// How many catalogs of the past are put together at once: each costs in proportion to the whole catalog.
+const LOADS: usize = 2;
+
+/// Catalogs of the past, the last requested first. Each revision is loaded once for all who wait for it,
+/// and no revision waits for another one that is kept.
+#[derive(Debug)]
+pub struct Archive {
+    kept: Mutex<VecDeque<(Revision, Arc<OnceCell<Arc<Catalog>>>)>>,
+    loads: Turns,
+}
+
+impl Default for Archive {
+    fn default() -> Self {
+        Self { kept: Mutex::default(), loads: Turns::new(LOADS) }
+    }
+}
+
+impl Archive {
+    /// The place of a revision, which becomes the last requested.
+    fn cell(&self, wanted: Revision) -> Arc<OnceCell<Arc<Catalog>>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.iter().position(|(revision, _)| *revision == wanted);
+        let cell = found.and_then(|at| kept.remove(at)).map_or_else(Arc::default, |(_, cell)| cell);
+        kept.truncate(KEPT - 1);
+        kept.push_front((wanted, cell.clone()));
+        cell
+    }
+}
 
 /// Why the past cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -66,19 +94,12 @@ impl App {
         if wanted == now.revision() {
             return Ok(now);
         }
-        // One at a time: each costs in proportion to the whole catalog.
-        let mut kept = self.archive.0.lock().await;
-        let found = kept.iter().position(|catalog| catalog.revision() == wanted);
-        let catalog = match found.and_then(|at| kept.remove(at)) {
-            Some(catalog) => catalog,
-            None => self.rewound(now, wanted).await?,
-        };
-        kept.truncate(KEPT - 1);
-        kept.push_front(catalog.clone());
-        Ok(catalog)
+        let cell = self.archive.cell(wanted);
+        cell.get_or_try_init(|| self.rewound(now, wanted)).await.cloned()
     }
 
     async fn rewound(&self, now: Arc<Catalog>, wanted: Revision) -> Result<Arc<Catalog>, Error> {
+        let _turn = self.archive.loads.take().await;
         let head = now.revision();
         let past = self.store.past(wanted).await?.ok_or(Error::Ahead { wanted, head })?;
         let rewind = move || Arc::new(now.rewound(past.position, &past.changed, past.settings));
