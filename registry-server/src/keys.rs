@@ -27,7 +27,7 @@ pub(super) async fn run(
     let CheckpointKeyCommand::Adopt { promote_relay } = command;
     let url = config.database().map_err(|e| (USAGE, e.to_string()))?;
     let file = config.checkpoint_key().map_err(|e| (USAGE, e.to_string()))?;
-    let store = Store::open(&url).await.map_err(|e| (DATABASE, e.to_string()))?;
+    let store = Store::open_beside(&url).await.map_err(|e| (DATABASE, e.to_string()))?;
     let adopted = adopt(&store, &file, promote_relay).await;
     store.close().await;
     let (ours, before) = adopted.map_err(|e| failure(&e))?;

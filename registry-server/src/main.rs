@@ -8,7 +8,7 @@ use std::{io::Write as _, pin::pin, process::ExitCode, sync::Arc, time::Duration
 use clap::Parser as _;
 use registry_server::{
     Config, Server, checkpoint_key, clock::SystemClock, config::Command, relay, server::Error,
-    telemetry,
+    store::Store, telemetry,
 };
 use tokio::{
     net::TcpListener,
@@ -39,6 +39,7 @@ fn main() -> ExitCode {
             None => run(config).await,
             Some(Command::Token(command)) => tokens::run(&config, command).await,
             Some(Command::CheckpointKey(command)) => keys::run(&config, command).await,
+            Some(Command::Migrate) => migrate(&config).await,
         }
     });
     runtime.shutdown_timeout(Duration::from_millis(500));
@@ -68,6 +69,16 @@ fn allow_many_files() {
 
 #[cfg(not(target_os = "linux"))]
 fn allow_many_files() {}
+
+/// Creates or migrates the schema, as a server does that starts.
+async fn migrate(config: &Config) -> Result<ExitCode, (u8, String)> {
+    let url = config.database().map_err(|e| (USAGE, e.to_string()))?;
+    let store = Store::open(&url).await.map_err(|e| (DATABASE, e.to_string()))?;
+    store.close().await;
+    writeln!(std::io::stdout(), "{url} has schema version {}", Store::SCHEMA)
+        .map_err(|e| (FAILED, format!("cannot write the output: {e}")))?;
+    Ok(ExitCode::SUCCESS)
+}
 
 async fn run(config: Config) -> Result<ExitCode, (u8, String)> {
     let (stop, stop_now) =

@@ -46,6 +46,7 @@ pub use model::{
     StoredCommitHeader, Subject,
 };
 pub use past::Past;
+use schema::Opening;
 pub use tokens::{
     AccessEvent, CommitEvent, NewAccessEvent, Revoked, StoredToken, TokenPlace, Which,
 };
@@ -68,9 +69,19 @@ pub struct Store {
 impl Store {
     /// Connects, creates or migrates the schema, and checks that the database is ours.
     pub async fn open(url: &DatabaseUrl) -> Result<Self, Error> {
-        let (backend, registry) = Backend::open(url).await?;
+        let (backend, registry) = Backend::open(url, Opening::Migrate).await?;
         Ok(Self { registry, backend })
     }
+
+    /// As [`Store::open`], beside servers of another version: rejects a schema that is not this program's
+    /// and migrates nothing.
+    pub async fn open_beside(url: &DatabaseUrl) -> Result<Self, Error> {
+        let (backend, registry) = Backend::open(url, Opening::AsItIs).await?;
+        Ok(Self { registry, backend })
+    }
+
+    /// The schema version of this program.
+    pub const SCHEMA: i64 = schema::KNOWN;
 
     /// Which registry this is: created with the database, never changed.
     pub fn registry(&self) -> &RegistryId {
@@ -182,7 +193,7 @@ impl Store {
         self.within(PATIENCE, read::chain_after(&self.backend, &self.registry, revision)).await
     }
 
-    /// The last revision of the log and the chain hash after it, as they are stored.
+    /// The stored head: the last revision of the log and the chain hash after it.
     pub async fn head(&self) -> Result<(Revision, ChainHash), Error> {
         self.within(PATIENCE, read::stored_head(&self.backend)).await
     }

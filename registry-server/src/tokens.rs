@@ -38,7 +38,7 @@ pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCo
         return Err((DATABASE, format!("there is no database {url}; {help}")));
     }
     let url = config.database().map_err(|e| usage(&e))?;
-    let store = Store::open(&url).await.map_err(|e| (DATABASE, e.to_string()))?;
+    let store = Store::open_beside(&url).await.map_err(|e| (DATABASE, e.to_string()))?;
     let (by, now) = (Principal::local(&config.user), SystemClock.now());
     let done = match command {
         TokenCommand::Create { name, team, roles, scopes, expires } => {

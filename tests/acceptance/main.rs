@@ -53,6 +53,7 @@ mod relays;
 mod reverting;
 mod sagas;
 mod sbom;
+mod schema_versions;
 mod scopes;
 mod sdk;
 mod searching;

@@ -16,6 +16,8 @@ pub enum Command {
     /// Say which key signs checkpoints, straight in the database
     #[command(subcommand)]
     CheckpointKey(CheckpointKeyCommand),
+    /// Create or migrate the schema of the database, and end. Servers of the version before may run meanwhile
+    Migrate,
 }
 
 /// What to do about the key that signs checkpoints.

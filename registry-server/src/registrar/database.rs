@@ -28,6 +28,7 @@ impl Database {
                 Error::ReadOnly { .. }
                 | Error::Full { .. }
                 | Error::SchemaVersion { .. }
+                | Error::OtherSchema { .. }
                 | Error::NotOurs { .. }
                 | Error::Config { .. }
                 | Error::Refused { .. },

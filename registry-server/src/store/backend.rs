@@ -10,7 +10,7 @@ use super::{
     batch::{Batch, Made},
     postgres::{self, HeldHead, PostgresStore},
     read,
-    schema::{self, Schema},
+    schema::{self, Opening, Schema},
     sqlite::{self, SqliteStore},
     url::Target,
 };
@@ -100,15 +100,18 @@ pub(super) enum Refusal {
 }
 
 impl Backend {
-    pub(super) async fn open(url: &DatabaseUrl) -> Result<(Self, RegistryId), Error> {
+    pub(super) async fn open(
+        url: &DatabaseUrl,
+        opening: Opening,
+    ) -> Result<(Self, RegistryId), Error> {
         let name = url.to_string();
         match &url.0 {
             Target::Sqlite(path) => {
-                let (store, registry) = SqliteStore::open(path, name).await?;
+                let (store, registry) = SqliteStore::open(path, name, opening).await?;
                 Ok((Self::Sqlite(store), registry))
             }
             Target::Postgres(servers) => {
-                let (store, registry) = PostgresStore::open(servers, name).await?;
+                let (store, registry) = PostgresStore::open(servers, name, opening).await?;
                 Ok((Self::Postgres(store), registry))
             }
         }

@@ -33,7 +33,7 @@ pub(super) struct Batch<'a> {
 /// Where commits were made.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Made<'a> {
-    /// By a server of this database; what the trail of access says of them.
+    /// By a server of this database, with their lines of the trail of access.
     Here(&'a [CommitEvent]),
     /// By another registry, which has judged their request ids.
     Elsewhere,
@@ -68,7 +68,7 @@ pub(super) struct NewCommit<'a> {
     pub(super) canonical: &'a [u8],
 }
 
-/// Which commit a request made.
+/// The commit of a request.
 pub(super) struct NewRequest<'a> {
     pub(super) author: &'a str,
     pub(super) request_id: &'a str,

@@ -79,6 +79,23 @@ pub enum Error {
         /// The newest that this program knows.
         known: i64,
     },
+    /// A command that changes no schema met another one than its own.
+    #[error(
+        "the database {database} has schema version {found}, this program {known}; {}",
+        if found < known {
+            "migrate it with `registry-server migrate`, or use the registry-server that serves it"
+        } else {
+            "use the registry-server that serves it"
+        }
+    )]
+    OtherSchema {
+        /// Which, without its password.
+        database: String,
+        /// The last migration that was applied.
+        found: i64,
+        /// The newest that this program knows.
+        known: i64,
+    },
     /// A database of something else.
     #[error(
         "the database {database} holds something else ({found}) and no registry; \
@@ -122,7 +139,7 @@ pub enum AppendError {
     /// A request id was used before. Nothing was written.
     #[error("the request id `{request_id}` of {author} was used by revision {revision}")]
     RequestIdTaken {
-        /// Whose id it is.
+        /// The author that used it.
         author: String,
         /// The id.
         request_id: String,

@@ -23,7 +23,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     Error,
     backend::Meddler,
-    schema::{self, Unprepared},
+    schema::{self, Opening, Unprepared},
 };
 use hosts::{Hosts, refuse_standby};
 
@@ -55,6 +55,7 @@ impl PostgresStore {
     pub(super) async fn open(
         servers: &[PgConnectOptions],
         name: String,
+        opening: Opening,
     ) -> Result<(Self, RegistryId), Error> {
         let configured = |options: &PgConnectOptions| {
             options.clone().application_name("registry-server").options([
@@ -66,7 +67,7 @@ impl PostgresStore {
             ])
         };
         let hosts = Arc::new(Hosts::new(servers.iter().map(configured).collect()));
-        let registry = prepare(&hosts, &name).await?;
+        let registry = prepare(&hosts, &name, opening).await?;
         let pool = pool_of(&hosts);
         let follows = hosts.are_several().then(|| {
             let (hosts, pool) = (hosts.clone(), pool.clone());
@@ -161,13 +162,13 @@ async fn answers(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
 }
 
 /// Migrates on a connection of its own, so that a failure cannot leave the lock behind.
-async fn prepare(hosts: &Hosts, name: &str) -> Result<RegistryId, Error> {
+async fn prepare(hosts: &Hosts, name: &str, opening: Opening) -> Result<RegistryId, Error> {
     let unopened = |e: sqlx::Error| refusal::explain_open(name, &e);
     let mut connection = hosts.connect().await.map_err(unopened)?;
     // A migration may take longer than a statement of every day.
     let patience = "SET statement_timeout = 0; SET lock_timeout = '60s'";
     connection.execute(patience).await.map_err(unopened)?;
-    let registry = schema::prepare::<Postgres>(&mut connection, &schema::POSTGRES, name)
+    let registry = schema::prepare::<Postgres>(&mut connection, &schema::POSTGRES, name, opening)
         .await
         .map_err(|unprepared| match unprepared {
             Unprepared::Driver(error) => unopened(error),

@@ -37,7 +37,7 @@ pub(super) async fn check(backend: &Backend) -> Result<(), Error> {
         .map_err(|e| backend.explain(&e))
 }
 
-/// The head as it is stored.
+/// The stored head.
 pub(super) async fn stored_head(backend: &Backend) -> Result<(Revision, ChainHash), Error> {
     let row = run!(Backend(backend), HeadRow, sql::HEAD, [], fetch_one)
         .map_err(|e| backend.explain(&e))?;

@@ -141,11 +141,21 @@ fn migrator<const N: usize>(steps: [(&'static str, &'static str); N]) -> Migrato
     migrator
 }
 
+/// The handling of an older schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// Migrate it.
+    Migrate,
+    /// Leave it: other programs use it. An empty database becomes a registry all the same.
+    AsItIs,
+}
+
 /// Recognises, migrates and names the database behind this connection.
 pub(super) async fn prepare<DB>(
     connection: &mut DB::Connection,
     schema: &Schema,
     database: &str,
+    opening: Opening,
 ) -> Result<RegistryId, Unprepared>
 where
     DB: Database,
@@ -164,6 +174,15 @@ where
         if let Some((found,)) = needs.filter(|(needs,)| *needs > KNOWN) {
             let database = database.to_owned();
             return Err(Unprepared::Store(Error::SchemaVersion { database, found, known: KNOWN }));
+        }
+        if opening == Opening::AsItIs {
+            let (found,): (i64,) =
+                sqlx::query_as(sql::MIGRATED).fetch_one(&mut *connection).await?;
+            if found != KNOWN {
+                let database = database.to_owned();
+                let error = Error::OtherSchema { database, found, known: KNOWN };
+                return Err(Unprepared::Store(error));
+            }
         }
     }
     schema.migrator.run_direct(None, &mut *connection, false).await.map_err(explain_migration)?;

@@ -26,7 +26,7 @@ use self::identity::{FileIdentity, Moved};
 use super::{
     Error,
     backend::Meddler,
-    schema::{self, Unprepared},
+    schema::{self, Opening, Unprepared},
 };
 
 /// How long a statement waits for another process that writes the file.
@@ -47,7 +47,11 @@ pub(super) struct SqliteStore {
 }
 
 impl SqliteStore {
-    pub(super) async fn open(path: &Path, name: String) -> Result<(Self, RegistryId), Error> {
+    pub(super) async fn open(
+        path: &Path,
+        name: String,
+        opening: Opening,
+    ) -> Result<(Self, RegistryId), Error> {
         create_directory(path, &name)?;
         one_name(path, &name)?;
         let options = SqliteConnectOptions::new()
@@ -57,7 +61,7 @@ impl SqliteStore {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY)
             .pragma("cache_size", CACHE);
-        let registry = prepare(&options, &name).await?;
+        let registry = prepare(&options, &name, opening).await?;
         let file = Arc::new(FileIdentity::of(path));
         // A connection that is opened later must not create an empty file in place of a lost one.
         let options = options.create_if_missing(false).journal_mode(SqliteJournalMode::Wal);
@@ -143,11 +147,15 @@ fn moved(moved: Moved) -> sqlx::Error {
 
 /// Makes the file ours in one transaction, so that whoever else opens it waits for all of it. Only
 /// then is it switched to WAL: a file of something else stays as it is.
-async fn prepare(options: &SqliteConnectOptions, name: &str) -> Result<RegistryId, Error> {
+async fn prepare(
+    options: &SqliteConnectOptions,
+    name: &str,
+    opening: Opening,
+) -> Result<RegistryId, Error> {
     let unopened = |e: sqlx::Error| refusal::explain_open(name, &e);
     let mut connection = SqliteConnection::connect_with(options).await.map_err(unopened)?;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(unopened)?;
-    let registry = schema::prepare::<Sqlite>(&mut transaction, &schema::SQLITE, name)
+    let registry = schema::prepare::<Sqlite>(&mut transaction, &schema::SQLITE, name, opening)
         .await
         .map_err(|unprepared| match unprepared {
             Unprepared::Driver(error) => unopened(error),

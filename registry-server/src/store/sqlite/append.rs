@@ -266,14 +266,15 @@ mod tests {
     use registry_core::ChainHash;
 
     use super::*;
-    use crate::store::batch::Made;
+    use crate::store::{batch::Made, schema::Opening};
 
     #[tokio::test]
     async fn files_lost_during_commit_leave_outcome_unknown() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("registry.db");
         for lost in ["registry.db-wal", "registry.db"] {
-            let (store, registry) = SqliteStore::open(&path, "test".to_owned()).await.unwrap();
+            let (store, registry) =
+                SqliteStore::open(&path, "test".to_owned(), Opening::Migrate).await.unwrap();
             let lost = directory.path().join(lost);
             let mut connection = store.writer.acquire().await.unwrap();
             connection.lock_handle().await.unwrap().set_commit_hook(move || {
