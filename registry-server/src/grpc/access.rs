@@ -40,7 +40,7 @@ impl AccessService for Service {
         let (secret, token) = tokens::create(&self.app.store, &by, wanted, now).await?;
         // Where that fails, it is known here within seconds, as it is elsewhere.
         let _ = self.app.access.tokens.refresh().await;
-        let token = Some(encode(token)?);
+        let token = Some(encode(token));
         Ok(Response::new(v1::CreateTokenResponse { secret: secret.expose().to_owned(), token }))
     }
 
@@ -53,7 +53,7 @@ impl AccessService for Service {
         let size = page::size(page_size)?;
         let Page { items, next_page_token } =
             tokens::list(&self.app.store, which, size, &page_token).await?;
-        let tokens = items.into_iter().map(encode).collect::<Result<_, _>>()?;
+        let tokens = items.into_iter().map(encode).collect();
         Ok(Response::new(v1::ListTokensResponse { tokens, next_page_token }))
     }
 
@@ -124,18 +124,26 @@ fn encode_roles(roles: Roles) -> Vec<i32> {
     roles.iter().map(|role| encode(role).into()).collect()
 }
 
-fn encode(token: StoredToken) -> Result<v1::Token, Status> {
+/// A role that only a newer server knows is `ROLE_UNSPECIFIED`.
+fn encode_stored_roles(roles: &str) -> Vec<i32> {
+    let encode = |role: &str| match role.parse::<Roles>() {
+        Ok(known) => encode_roles(known),
+        Err(_) => vec![v1::Role::Unspecified.into()],
+    };
+    roles.split_whitespace().flat_map(encode).collect()
+}
+
+fn encode(token: StoredToken) -> v1::Token {
     let StoredToken { id, digest: _, name, team, roles, scopes, .. } = token;
-    let roles = roles.parse::<Roles>().map_err(|e| status::unreadable_token(&id, &e))?;
     let (revoked_at, revoked_by) = match token.revoked {
         Some(Revoked { at, by }) => (Some(convert::timestamp(at)), by),
         None => (None, String::new()),
     };
-    Ok(v1::Token {
+    v1::Token {
         id,
         name,
         team,
-        roles: encode_roles(roles),
+        roles: encode_stored_roles(&roles),
         scopes: scopes.split_whitespace().map(str::to_owned).collect(),
         created_at: Some(convert::timestamp(token.created_at)),
         created_by: token.created_by,
@@ -143,5 +151,17 @@ fn encode(token: StoredToken) -> Result<v1::Token, Status> {
         revoked_at,
         revoked_by,
         last_used_at: token.last_used_at.map(convert::timestamp),
-    })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn role_of_a_newer_server_is_listed_as_unspecified() {
+        let roles = encode_stored_roles("reader oracle admin");
+        let expected = [v1::Role::Reader, v1::Role::Unspecified, v1::Role::Admin].map(i32::from);
+        assert_eq!(roles, expected);
+    }
 }
