@@ -2,15 +2,30 @@
 //!
 //! Computed at most once a revision, beside the runtime. Deliberately absent: scopes.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use registry_core::{Catalog, ChainHash, Revision, registry_file};
-use tokio::sync::Mutex;
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep},
+};
 
-/// The exported file of the latest revision that somebody asked for.
+/// How long a file that is not requested stays in memory.
+const IDLE: Duration = Duration::from_mins(10);
+
+/// The exported file of the latest revision that was requested.
 #[derive(Debug, Default)]
-pub struct Export(Mutex<Option<(Point, Bytes)>>);
+pub struct Export(Arc<Mutex<Cached>>);
+
+#[derive(Debug, Default)]
+struct Cached {
+    file: Option<(Point, Bytes)>,
+    used: Option<Instant>,
+}
 
 /// Which point in history a file is of: after a restore, a revision may come again.
 type Point = (Revision, ChainHash);
@@ -19,7 +34,8 @@ impl Export {
     /// The file of this catalog. Whoever comes while it is computed waits for it.
     pub async fn of(&self, catalog: Arc<Catalog>) -> (Point, Bytes) {
         let mut cached = self.0.lock().await;
-        if let Some((point, bytes)) = &*cached
+        cached.used = Some(Instant::now());
+        if let Some((point, bytes)) = &cached.file
             && point.0 >= catalog.revision()
         {
             return (*point, bytes.clone());
@@ -33,7 +49,47 @@ impl Export {
             Err(_) => registry_file::write_export(&catalog),
         };
         let bytes = Bytes::from(written);
-        *cached = Some((point, bytes.clone()));
+        if cached.file.replace((point, bytes.clone())).is_none() {
+            tokio::spawn(forget_idle(Arc::downgrade(&self.0)));
+        }
         (point, bytes)
+    }
+}
+
+/// Drops the file when it was not requested for a while.
+async fn forget_idle(cached: Weak<Mutex<Cached>>) {
+    let mut left = IDLE;
+    loop {
+        sleep(left).await;
+        let Some(cached) = cached.upgrade() else { return };
+        let mut cached = cached.lock().await;
+        left = IDLE.saturating_sub(cached.used.map_or(IDLE, |used| used.elapsed()));
+        if left.is_zero() {
+            cached.file = None;
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use registry_core::RegistryId;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn file_is_dropped_after_it_is_idle() {
+        let export = Export::default();
+        let catalog = Arc::new(Catalog::empty(RegistryId::new("r")));
+        let is_kept = async || export.0.lock().await.file.is_some();
+        export.of(catalog.clone()).await;
+        tokio::time::advance(IDLE / 2).await;
+        export.of(catalog).await;
+        tokio::time::advance(IDLE * 2 / 3).await;
+        tokio::task::yield_now().await;
+        assert!(is_kept().await, "it was requested meanwhile");
+        sleep(IDLE).await;
+        tokio::task::yield_now().await;
+        assert!(!is_kept().await);
     }
 }
