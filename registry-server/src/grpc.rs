@@ -14,6 +14,7 @@ mod guard;
 mod history;
 mod intake;
 mod invalid;
+mod oversize;
 mod refusal;
 mod registry;
 mod sbom;
@@ -101,6 +102,7 @@ pub async fn router(
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
     let services = routes.into_axum_router().reset_fallback().merge(sync::routes(app.clone()));
+    let services = oversize::layer(services, limit);
     let services = intake::layer(services, config.max_buffered_bytes);
     Ok((guard::layer(deadline::layer(services, config.request_timeout)), health_of))
 }

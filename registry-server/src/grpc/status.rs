@@ -59,6 +59,18 @@ pub(super) fn intake_full() -> Status {
         .into()
 }
 
+/// A request is beyond the limit on messages, which is this for most methods.
+pub(super) fn too_large(limit: usize) -> Status {
+    let message = format!(
+        "the request is larger than the server accepts; --max-message-bytes is {limit}, and requests about \
+         tokens are limited to {} bytes",
+        super::ACCESS_REQUEST_BYTES
+    );
+    Refusal::new(Code::OutOfRange, "MESSAGE_TOO_LARGE", message)
+        .with("max_message_bytes", &limit)
+        .into()
+}
+
 /// A handler panicked.
 pub fn panicked() -> Status {
     let message = "internal error of the registry server; its log has the details";
@@ -94,12 +106,6 @@ pub fn denied(denied: &Denied) -> Status {
 pub(super) fn nobody() -> Status {
     tracing::error!("a call came past the gate without a principal");
     Refusal::new(Code::Internal, "INTERNAL", "the server does not know who is calling").into()
-}
-
-/// A token with a role of a newer server.
-pub(super) fn unreadable_token(id: &str, error: &impl ToString) -> Status {
-    let message = format!("the token {id} cannot be read: {}", error.to_string());
-    Refusal::new(Code::Internal, "INTERNAL", message).into()
 }
 
 impl From<tokens::Error> for Status {
@@ -283,6 +289,7 @@ fn store_refusal(error: &store::Error) -> Refusal {
              server may take the write: this one is to be replaced",
         ),
         Error::SchemaVersion { .. }
+        | Error::OtherSchema { .. }
         | Error::NotOurs { .. }
         | Error::Config { .. }
         | Error::Refused { .. } => {
