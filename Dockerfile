@@ -15,7 +15,8 @@ WORKDIR /data
 FROM base AS registry-server
 COPY --from=build /src/target/dist/registry-server /src/target/dist/registryctl /usr/local/bin/
 EXPOSE 7070
-HEALTHCHECK --interval=5s --timeout=2s CMD curl -fsS http://127.0.0.1:7070/readyz
+# The admin address speaks plain HTTP also where --listen speaks TLS.
+HEALTHCHECK --interval=5s --timeout=2s CMD curl -fsS http://127.0.0.1:7071/readyz
 ENTRYPOINT ["registry-server"]
 
 FROM base AS gateway-agent
