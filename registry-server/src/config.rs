@@ -26,7 +26,7 @@ pub use registry_core::Secret;
 pub use relay::RelayConfig;
 pub use tls::{ClientRule, InvalidClientRule, TlsConfig};
 
-pub use tuning::{FeedConfig, RegistrarConfig, ServeConfig};
+pub use tuning::{AdminListen, FeedConfig, RegistrarConfig, ServeConfig};
 
 use crate::store::{DatabaseUrl, InvalidDatabaseUrl};
 
@@ -37,8 +37,8 @@ const CHECKPOINT_KEY: &str = "checkpoint.key";
 
 /// The registry service: one log, validated writes, a stream of every change.
 ///
-/// Serves gRPC (with health and reflection) and HTTP (/livez, /readyz, /metrics, /registry.json,
-/// and the API of MCP registries below /v0.1) on one port. Ends with exit code 0 after a drain, 1 when it fails while serving, 2 for wrong
+/// Serves gRPC (with health and reflection) and HTTP (/livez, /readyz, /registry.json, and the API of
+/// MCP registries below /v0.1) on one port, and /metrics on the admin address. Ends with exit code 0 after a drain, 1 when it fails while serving, 2 for wrong
 /// usage, 3 when the database cannot be used.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "registry-server", version)]

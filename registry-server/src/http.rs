@@ -1,4 +1,5 @@
-//! The HTTP surface: health, metrics, the exported catalog, and the API of MCP registries.
+//! The HTTP surface: health, the exported catalog, and the API of MCP registries; on the admin address also
+//! metrics.
 //!
 //! Deliberately absent: our own API, which is gRPC.
 
@@ -27,7 +28,8 @@ use crate::{
 /// The routes, and what answers on all others.
 pub fn router(app: Arc<App>) -> Router {
     Router::new()
-        .merge(probe_routes())
+        .route("/livez", get(alive))
+        .route("/readyz", get(health::ready))
         .route("/registry.json", get(export::registry_file))
         .route_layer(from_fn(guard::guard))
         .merge(mcp_registry::router())
@@ -36,19 +38,21 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 /// The routes of the admin address: for probes and scrapers.
-pub fn probes(app: Arc<App>) -> Router {
-    probe_routes().route_layer(from_fn(guard::guard)).with_state(app)
+pub fn admin(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/livez", get(alive))
+        .route("/readyz", get(health::details))
+        .route("/metrics", get(render_metrics))
+        .route_layer(from_fn(guard::guard))
+        .with_state(app)
 }
 
-fn probe_routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/livez", get(|| async { "alive\n" }))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(render_metrics))
+async fn alive() -> &'static str {
+    "alive\n"
 }
 
 async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
-    metrics::observe(&app.catalog(), gateways::overview(&app));
+    metrics::observe(app.catalog().revision(), gateways::overview(&app));
     metrics::feed(app.feed.scopes(), app.feed.oldest_delta());
     metrics::database(&app.registrar.database());
     let text = metrics::recorder().render();
@@ -60,6 +64,7 @@ async fn nothing_here(request: Request) -> Response {
     if kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
         return grpc::unimplemented().into_http();
     }
-    let help = "not found; there are /livez, /readyz, /metrics, /registry.json and /v0.1/servers\n";
+    let help = "not found; there are /livez, /readyz, /registry.json and /v0.1/servers, and /metrics on the \
+                admin address (--admin-listen)\n";
     (StatusCode::NOT_FOUND, help).into_response()
 }

@@ -3,13 +3,16 @@
 //! Labels have few values: outcomes, codes, reasons, methods; never names, ids or addresses.
 //! Deliberately absent: traces and logs.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    sync::{Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
 
 use metrics::{
     Gauge, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use registry_core::{Catalog, Diagnostic, Kind, Revision, SealedCommit};
+use registry_core::{Action, Catalog, Diagnostic, Kind, Revision, SealedCommit};
 
 use crate::{app::gateways::Overview, registrar::Database};
 
@@ -41,6 +44,8 @@ const NACKS: &str = "registry_nacks_total";
 const REQUESTS: &str = "registry_request_seconds";
 const INDEXED: &str = "registry_search_index_seconds";
 const INDEX_SIZE: &str = "registry_search_index_entries";
+const INDEX_REVISION: &str = "registry_search_index_revision";
+const INDEX_FAILURES: &str = "registry_search_index_failures_total";
 const TLS: &str = "registry_tls_changes_total";
 const CERTIFICATES: &str = "registry_tls_refused_certificates_total";
 const ERRORS: &str = "registry_errors_total";
@@ -93,6 +98,8 @@ fn describe() {
     describe_gauge!(ENTITIES, "Entities in the catalog, by kind");
     describe_histogram!(INDEXED, "Time to bring the search index to the catalog's revision");
     describe_gauge!(INDEX_SIZE, "Entries of the search index: terms and their places");
+    describe_gauge!(INDEX_REVISION, "The revision that searches are answered from");
+    describe_counter!(INDEX_FAILURES, "Updates and builds of the search index that failed");
     describe_gauge!(WRITABLE, "1 while the database takes writes, else 0");
     describe_counter!(LISTENER_LOSSES, "Lost connections that listened for other servers' commits");
     describe_gauge!(STREAMS, "Followers connected to this server");
@@ -155,13 +162,20 @@ pub(crate) fn published(catalog: &Catalog, commits: &[SealedCommit]) {
     let changes: usize = commits.iter().map(|commit| commit.commit().changes.len()).sum();
     counter!(CHANGES).increment(changes as u64);
     gauge!(REVISION).set(as_f64(catalog.revision().0));
+    follow(catalog, commits);
 }
 
-/// The search index was brought to the catalog's revision; it has so many terms and places.
-pub(crate) fn indexed(took: Duration, (terms, places): (usize, usize)) {
+/// The search index reached this revision. `terms` and `places` are its size.
+pub(crate) fn indexed(revision: Revision, took: Duration, (terms, places): (usize, usize)) {
     histogram!(INDEXED).record(took);
+    gauge!(INDEX_REVISION).set(as_f64(revision.0));
     gauge!(INDEX_SIZE, "of" => "terms").set(as_f64(terms as u64));
     gauge!(INDEX_SIZE, "of" => "places").set(as_f64(places as u64));
+}
+
+/// The search index could not be brought to the catalog's revision.
+pub(crate) fn index_failed() {
+    counter!(INDEX_FAILURES).increment(1);
 }
 
 /// The database was seen to take writes, or not.
@@ -177,18 +191,53 @@ pub(crate) fn listener_lost(how: &'static str) {
     counter!(LISTENER_LOSSES, "how" => how).increment(1);
 }
 
-/// What is only looked at when somebody asks.
-pub(crate) fn observe(catalog: &Catalog, gateways: Overview) {
-    gauge!(REVISION).set(as_f64(catalog.revision().0));
+/// Values that are computed for a scrape.
+pub(crate) fn observe(revision: Revision, gateways: Overview) {
+    gauge!(REVISION).set(as_f64(revision.0));
     let Overview { followers, refusing, lag, lag_millis } = gateways;
     gauge!(STREAMS).set(as_f64(followers as u64));
     gauge!(REFUSING).set(as_f64(refusing as u64));
     gauge!(LAG).set(as_f64(lag));
     gauge!(LAG_SECONDS).set(Duration::from_millis(lag_millis).as_secs_f64());
-    for kind in Kind::ALL {
-        let count = catalog.of_kind(kind).count();
-        gauge!(ENTITIES, "kind" => kind.as_str()).set(as_f64(count as u64));
+}
+
+/// Entities of each kind, in the order of [`Kind::ALL`].
+#[derive(Debug, Default)]
+struct Counts([usize; Kind::ALL.len()]);
+
+impl Counts {
+    /// Adds what these commits registered. All entities are counted only where that does not give the
+    /// catalog, as after a relay has skipped commits.
+    fn follow(&mut self, catalog: &Catalog, commits: &[SealedCommit]) {
+        for change in commits.iter().flat_map(|commit| &commit.commit().changes) {
+            if let Action::Register { .. } = change.action {
+                let kind = Kind::ALL.iter().position(|kind| *kind == change.key.kind);
+                kind.and_then(|kind| self.0.get_mut(kind)).map(|count| *count += 1);
+            }
+        }
+        if self.0.iter().sum::<usize>() != catalog.len() {
+            self.0 = Kind::ALL.map(|kind| catalog.of_kind(kind).count());
+        }
     }
+
+    fn show(&self) {
+        for (kind, count) in Kind::ALL.iter().zip(self.0) {
+            gauge!(ENTITIES, "kind" => kind.as_str()).set(as_f64(count as u64));
+        }
+    }
+}
+
+static COUNTS: Mutex<Counts> = Mutex::new(Counts([0; Kind::ALL.len()]));
+
+/// A catalog was read.
+pub(crate) fn count(catalog: &Catalog) {
+    follow(catalog, &[]);
+}
+
+fn follow(catalog: &Catalog, commits: &[SealedCommit]) {
+    let mut counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
+    counts.follow(catalog, commits);
+    counts.show();
 }
 
 /// Scopes that are kept up to date, and the oldest commit that followers can have.
@@ -262,4 +311,38 @@ pub(crate) fn failed(reason: &'static str) {
 #[expect(clippy::cast_precision_loss, reason = "a count past 2^53 may lose its last digits")]
 fn as_f64(count: u64) -> f64 {
     count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use registry_core::{Change, Commit, Document, RegistryId};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn entity_counts_follow_commits_and_skips() {
+        let mut catalog = Catalog::empty(RegistryId::new("r"));
+        let mut commits = Vec::new();
+        for (kind, name) in [(Kind::Schema, "A"), (Kind::Schema, "B"), (Kind::Schema, "C")] {
+            let value = json!({ "name": name, "version": "1.0.0", "schema": {} });
+            let document = Arc::new(Document::parse(kind, &value).unwrap());
+            let action = Action::Register { digest: document.digest(), owner: None };
+            let changes = vec![Change { key: document.key().clone(), action }];
+            let revision = catalog.revision().next();
+            let commit = Commit { revision, changes, ..Commit::default() };
+            let sealed = SealedCommit::seal(&catalog.chain(), commit, vec![document]).unwrap();
+            catalog.apply(&sealed).unwrap();
+            commits.push(sealed);
+        }
+        let schema = Kind::ALL.iter().position(|kind| *kind == Kind::Schema).unwrap();
+        let mut followed = Counts::default();
+        followed.follow(&catalog, &commits);
+        assert_eq!(followed.0[schema], 3);
+        let mut skipped = Counts::default();
+        skipped.follow(&catalog, &commits[2..]);
+        assert_eq!(skipped.0[schema], 3, "the commits before are counted too");
+    }
 }

@@ -80,7 +80,7 @@ impl Submission {
         plan
     }
 
-    /// What the trail of access says of its commit.
+    /// The line of its commit in the trail of access.
     fn event(&self, revision: Revision, at: Timestamp) -> Option<CommitEvent> {
         let origin = self.origin.as_ref()?;
         let what = NewAccessEvent {

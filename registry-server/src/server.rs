@@ -32,7 +32,7 @@ use crate::{
     },
     checkpoint_key,
     clock::Clock,
-    config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig},
+    config::{AccessConfig, AdminListen, Config, Door, InvalidConfig, ServeConfig},
     feed::{Feed, Hub, Memory, Voucher},
     grpc, http, metrics, registrar,
     relay::{self, Relay},
@@ -113,10 +113,7 @@ impl Server {
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         metrics::recorder();
         let tls = config.tls.acceptor()?;
-        let admin = match config.serve.admin_listen {
-            Some(address) => Some(open_admin(address).await?),
-            None => None,
-        };
+        let admin = open_admin(config.serve.admin_listen).await?;
         let database = config.database()?;
         let store = Store::open(&database).await?;
         let claim = database.claim()?;
@@ -133,6 +130,7 @@ impl Server {
             let key = open_key(&config, &store).await?;
             (catalog, Voucher::Key(key.clone(), clock.clone()), Key::Own(key))
         };
+        metrics::count(&catalog);
         let hub = Arc::new(Hub::new(catalog, &config.feed, voucher));
         hub.recall(&store).await?;
         let parts = registrar::Parts {
@@ -182,6 +180,11 @@ impl Server {
         format!(
             "registry-server listening on {scheme}://{address} (registry {registry}, revision {revision})"
         )
+    }
+
+    /// The address that serves metrics, where there is one.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref()?.local_addr().ok()
     }
 
     /// Serves until told to stop, then drains.
@@ -238,7 +241,7 @@ impl Server {
         let guard = stop.clone().drop_guard();
         let serving = Transport::builder()
             .accept_http1(true)
-            .add_routes(Routes::from(http::probes(self.app.clone())))
+            .add_routes(Routes::from(http::admin(self.app.clone())))
             .serve_with_incoming_shutdown(
                 connections::connections(listener, ADMIN_CONNECTIONS, None),
                 stop.cancelled_owned(),
@@ -261,12 +264,28 @@ impl Server {
     }
 }
 
-async fn open_admin(address: SocketAddr) -> Result<TcpListener, Error> {
+/// Listens for probes and scrapers. Another server of the machine may have the default address.
+async fn open_admin(wanted: Option<AdminListen>) -> Result<Option<TcpListener>, Error> {
+    let (address, is_default) = match wanted {
+        Some(AdminListen::None) => return Ok(None),
+        Some(AdminListen::At(address)) => (address, false),
+        None => (AdminListen::DEFAULT, true),
+    };
     let failed = |source| Error::Admin { address, source };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let listener = match TcpListener::bind(address).await {
+        Ok(listener) => listener,
+        Err(error) if is_default => {
+            tracing::warn!(
+                %address, %error,
+                "the default admin address cannot be used, so metrics are not served; set --admin-listen"
+            );
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(error)),
+    };
     let address = listener.local_addr().map_err(failed)?;
     tracing::info!(%address, "probes and metrics are served on the admin address");
-    Ok(listener)
+    Ok(Some(listener))
 }
 
 /// The key that signs, which the database knows.

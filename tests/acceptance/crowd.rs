@@ -58,8 +58,7 @@ async fn reach(stream: &mut Stream, revision: u64) {
 }
 
 async fn metric(registry: &Registry, name: &str) -> Option<u64> {
-    let metrics = reqwest::get(format!("{}/metrics", registry.url())).await.expect("metrics");
-    let text = metrics.text().await.expect("text");
+    let text = registry.metrics().await;
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 

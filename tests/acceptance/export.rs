@@ -38,15 +38,23 @@ async fn over_loopback_a_page_of_another_name_may_not_read() {
 async fn probes_and_metrics_answer() {
     let registry = Registry::start();
     for (path, expected) in
-        [("/livez", 200), ("/readyz", 200), ("/metrics", 200), ("/nothing", 404)]
+        [("/livez", 200), ("/readyz", 200), ("/metrics", 404), ("/nothing", 404)]
     {
         let answer = reqwest::get(format!("{}{path}", registry.url())).await.unwrap();
         assert_eq!(answer.status().as_u16(), expected, "{path}");
     }
     registry.apply_example();
-    let metrics = reqwest::get(format!("{}/metrics", registry.url())).await.unwrap();
-    let text = metrics.text().await.unwrap();
+    let text = registry.metrics().await;
     assert!(text.contains("# HELP") && text.contains("revision"), "{text}");
+    let file =
+        std::fs::read_to_string(acceptance::root().join("examples/registry-v2.json")).unwrap();
+    let example: Value = serde_json::from_str(&file).unwrap();
+    let tools = example["tools"].as_array().unwrap().len();
+    assert!(text.contains(&format!("registry_entities{{kind=\"tool\"}} {tools}\n")), "{text}");
+    acceptance::eventually("the index follows", || async {
+        registry.metrics().await.contains("registry_search_index_revision 1\n")
+    })
+    .await;
 }
 
 #[tokio::test]

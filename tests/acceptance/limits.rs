@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use acceptance::{Gateway, GatewayOptions, Registry, eventually};
+use acceptance::{Gateway, GatewayOptions, Process, Registry, eventually};
 use registry_proto::v1::{
     self, scope, sync_request, sync_response::Message, sync_service_client::SyncServiceClient,
 };
@@ -16,6 +16,7 @@ use tokio::{
     net::{TcpSocket, TcpStream},
     time::timeout,
 };
+use tonic_types::StatusExt as _;
 
 /// The address of the attacker; everything else comes from 127.0.0.1.
 const ATTACKER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
@@ -60,8 +61,7 @@ async fn registry_serves_others_despite_half_open_connections() {
     assert!(answers(&registry.url()).await);
     let mut last = attack.pop().expect("a connection");
     assert!(is_closed(&mut last).await, "a quarter is the limit of one address");
-    let metrics = reqwest::get(format!("{}/metrics", registry.url())).await.expect("an answer");
-    let metrics = metrics.text().await.expect("text");
+    let metrics = registry.metrics().await;
     assert!(metrics.contains("registry_rejected_connections_total 50"), "{metrics}");
     drop(attack);
     eventually("closed connections make room", || async {
@@ -99,11 +99,8 @@ async fn gateway_closes_connections_beyond_the_address_limit() {
 #[tokio::test]
 async fn registry_probes_answer_while_clients_fill_its_port() {
     let flags = ["--max-connections", "4", "--max-address-connections", "4"];
-    let flags = [&flags[..], &["--admin-listen", "127.0.0.1:0"]].concat();
     let registry = Registry::start_fresh(&flags);
-    let log = registry.process.stderr();
-    let line = log.lines().find(|line| line.contains("on the admin address"));
-    let (_, admin) = line.expect("it is logged").split_once("address=").expect("an address");
+    let admin = registry.admin_address();
     let mut attack = Vec::new();
     for _ in 0..8 {
         attack.push(half_open(&registry.address).await);
@@ -111,10 +108,65 @@ async fn registry_probes_answer_while_clients_fill_its_port() {
     for (path, status) in
         [("/livez", 200), ("/readyz", 200), ("/metrics", 200), ("/registry.json", 404)]
     {
-        let url = format!("http://{}{path}", admin.trim());
+        let url = format!("http://{admin}{path}");
         let answer = timeout(PROMPT, reqwest::get(url)).await.expect("in time");
         assert_eq!(answer.expect("an answer").status(), status, "{path}");
     }
+}
+
+#[test]
+fn taken_admin_address_is_fatal_unless_it_is_the_default() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    let start = |flags: &[&str]| {
+        Process::try_start("registry-server", dir.path(), |command| {
+            command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.path()).args(flags);
+        })
+    };
+    let taken = ["--admin-listen", &registry.admin_address()];
+    let error = start(&taken).expect_err("the address is taken");
+    assert!(error.contains("cannot listen on the admin address"), "{error}");
+    // Whether the default address is free on this machine or not.
+    drop(start(&[]).expect("it serves"));
+    let none = start(&["--admin-listen", "none"]).expect("it serves");
+    let log = none.stderr();
+    let addresses = log.matches("metrics are not served").count()
+        + log.matches("address=127.0.0.1:7071").count();
+    assert_eq!(addresses, 1, "the start before tried the default address: {log}");
+}
+
+/// The longest batch is 48 MiB, so a request of more than 16 MiB is nothing special.
+#[tokio::test]
+async fn batch_of_twenty_mebibytes_is_accepted() {
+    let registry = Registry::start();
+    let text = "x".repeat(200 << 10);
+    let change = |number: usize| {
+        let schema = v1::Schema {
+            name: format!("Large{number}"),
+            version: "1.0.0".to_owned(),
+            schema: json!({ "const": text }).to_string(),
+            ..Default::default()
+        };
+        let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
+        v1::Change { change: Some(v1::change::Change::Register(entity)) }
+    };
+    let changes = (0..110).map(change).collect();
+    let request = v1::ApplyRequest { changes, ..Default::default() };
+    let applied = registry.client().await.apply(request).await.expect("accepted");
+    assert!(applied.into_inner().committed);
+}
+
+#[tokio::test]
+async fn message_beyond_the_limit_has_a_reason() {
+    let registry = Registry::start_fresh(&["--max-message-bytes", "65536"]);
+    let request = v1::ApplyRequest { message: "x".repeat(70_000), ..Default::default() };
+    let refused = registry.client().await.apply(request).await.expect_err("it is too large");
+    assert_eq!(refused.code(), tonic::Code::OutOfRange);
+    let info = refused.get_details_error_info().expect("an ErrorInfo");
+    assert_eq!(
+        (&*info.reason, &*info.metadata["max_message_bytes"]),
+        ("MESSAGE_TOO_LARGE", "65536")
+    );
 }
 
 #[tokio::test]
@@ -150,8 +202,7 @@ async fn follow(registry: &Registry, number: usize) -> tonic::Streaming<v1::Sync
 }
 
 async fn metric(registry: &Registry, name: &str) -> u64 {
-    let metrics = reqwest::get(format!("{}/metrics", registry.url())).await.expect("metrics");
-    let text = metrics.text().await.expect("text");
+    let text = registry.metrics().await;
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     value.unwrap_or_default()
 }

@@ -21,7 +21,8 @@ fn write(registry: &Registry, name: &str) -> (bool, String) {
 }
 
 async fn readiness(registry: &Registry) -> Value {
-    let answer = reqwest::get(format!("{}/readyz", registry.url())).await.expect("an answer");
+    let url = format!("http://{}/readyz", registry.admin_address());
+    let answer = reqwest::get(url).await.expect("an answer");
     serde_json::from_str(&answer.text().await.expect("a body")).expect("JSON")
 }
 

@@ -80,7 +80,7 @@ async fn a_tree_of_relays_serves_what_its_registry_has_and_takes_no_writes() {
     assert!(unsigned.stderr.contains(&there) && !unsigned.success(), "{unsigned:?}");
     let planned = far.ctl(&["apply", "--dry-run", "-f", &file.display().to_string()]);
     assert!(planned.success(), "{planned:?}");
-    let (_, ready) = readiness(&far.address).await;
+    let (_, ready) = readiness(&far.admin_address()).await;
     assert!(ready["status"] == "ready" && ready.to_string().contains(&near.address), "{ready}");
 }
 
@@ -167,7 +167,7 @@ async fn nobody_without_the_key_can_invent_or_hide_anything() {
     let follow = format!("grpc://{}", forger.address);
     let fooled = Registry::start_with(relay.database(), &["--follow", &follow]);
     acceptance::eventually("the relay refuses", || async {
-        readiness(&fooled.address).await.1.to_string().contains("is known by the key")
+        readiness(&fooled.admin_address()).await.1.to_string().contains("is known by the key")
     })
     .await;
     assert_eq!(fooled.revision().await, 1);

@@ -108,6 +108,22 @@ impl Registry {
         format!("{scheme}://{}", self.address)
     }
 
+    /// `127.0.0.1:PORT` of its probes and metrics.
+    pub fn admin_address(&self) -> String {
+        let log = self.process.stderr();
+        // After a restart, the last line is of the running process.
+        let mut lines = log.lines().rev().filter(|line| line.contains("on the admin address"));
+        let line = lines.next().expect("it logs its admin address");
+        let (_, address) = line.split_once("address=").expect("an address");
+        address.trim().to_owned()
+    }
+
+    /// The text of its metrics.
+    pub async fn metrics(&self) -> String {
+        let url = format!("http://{}/metrics", self.admin_address());
+        reqwest::get(url).await.expect("it answers").text().await.expect("text")
+    }
+
     /// A connection.
     pub async fn channel(&self) -> Channel {
         Channel::from_shared(self.url())
@@ -188,6 +204,7 @@ fn configure(command: &mut Command, listen: &str, database: &str, dir: &Path) {
     command.env("REGISTRY_CHECKPOINT_KEY", checkpoint_key(database));
     // Shorter than a test waits for the end of a process.
     command.env("REGISTRY_DRAIN_TIMEOUT", "20s");
+    command.env("REGISTRY_ADMIN_LISTEN", "127.0.0.1:0");
     command.args(["--listen", listen, "--database", database]).arg("--data-dir").arg(dir);
 }
 

@@ -25,7 +25,7 @@ impl Certificates {
         Self(rules)
     }
 
-    /// Who holds this certificate (DER). A connection may be older than the end of its certificate.
+    /// The holder of this certificate (DER). An open connection may outlive its certificate.
     pub(super) fn principal(
         &self,
         certificate: &[u8],

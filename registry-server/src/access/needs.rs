@@ -63,7 +63,6 @@ const TABLE: &[(&str, Need)] = &[
     ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Need::Anybody),
     ("/livez", Need::Nothing),
     ("/readyz", Need::Nothing),
-    ("/metrics", Need::Nothing),
     ("/registry.json", FOLLOW),
 ];
 

@@ -106,7 +106,7 @@ impl Principal {
         self.method != Method::Open
     }
 
-    /// What commits say of how it is known; nothing where it is not. The log is for ever, so it has no
+    /// The origin that commits seal; none without authentication. The log is immutable, so it contains no
     /// address.
     pub fn origin(&self) -> Option<Origin> {
         let method = self.is_authenticated().then(|| self.method.to_string())?;

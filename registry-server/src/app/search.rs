@@ -12,10 +12,14 @@ use std::{
 };
 
 use registry_core::{
-    At, Revision,
+    At, Catalog, Revision,
     search::{Hit, Index, Place, Query, Total},
 };
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    task::{JoinError, spawn_blocking},
+    time::{sleep, timeout},
+};
 
 use super::{
     App, at, beside,
@@ -25,12 +29,16 @@ use crate::{feed::Hub, metrics};
 
 /// How long a search waits for the index to be where the catalog is.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How soon an index that could not be built is tried again.
+const AGAIN: Duration = Duration::from_secs(30);
 /// How many indexes are kept for further pages.
 const KEPT: usize = 16;
 
 /// Where the current index is found.
 pub struct Searcher {
     latest: watch::Receiver<Option<Arc<Index>>>,
+    /// Whether the last attempt to build it failed.
+    failed: watch::Receiver<bool>,
     /// Those that have given a page that is not the last one, the latest first.
     paged: Mutex<VecDeque<Arc<Index>>>,
 }
@@ -82,8 +90,26 @@ impl Searcher {
     /// Starts to index what the hub publishes; ends when nobody can search any more.
     pub fn start(hub: Arc<Hub>) -> Self {
         let (sender, latest) = watch::channel(None);
-        tokio::spawn(follow(hub, sender));
-        Self { latest, paged: Mutex::default() }
+        let (failing, failed) = watch::channel(false);
+        let head = hub.watch();
+        let work = Work { build: Index::build, advance: Index::advance };
+        tokio::spawn(follow(move || hub.catalog(), head, work, (sender, failing)));
+        Self { latest, failed, paged: Mutex::default() }
+    }
+
+    /// The revision of the current index; none: it is still being built.
+    pub fn revision(&self) -> Option<Revision> {
+        self.latest.borrow().as_ref().map(|index| index.revision())
+    }
+
+    /// Why searches are answered from an older revision.
+    pub fn problem(&self) -> Option<String> {
+        let stays = match self.revision() {
+            Some(revision) => format!("stays at revision {revision}"),
+            None => "is missing".to_owned(),
+        };
+        let is_failing = *self.failed.borrow();
+        is_failing.then(|| format!("the search index {stays}: building it fails, see the log"))
     }
 
     /// An index that is at least at this revision, if there is one soon; else the latest.
@@ -111,33 +137,65 @@ impl Searcher {
     }
 }
 
+/// The functions that build and update an index.
+#[derive(Clone, Copy)]
+struct Work {
+    build: fn(&Catalog) -> Index,
+    advance: fn(&mut Index, &Catalog),
+}
+
+impl Work {
+    /// The index of a catalog, updated from the last one if there is one. An index that cannot be updated is
+    /// rebuilt.
+    async fn index(
+        self,
+        last: Option<Arc<Index>>,
+        catalog: Arc<Catalog>,
+    ) -> Result<Index, JoinError> {
+        if let Some(last) = last {
+            let catalog = catalog.clone();
+            let advancing = spawn_blocking(move || {
+                let mut index = Index::clone(&last);
+                (self.advance)(&mut index, &catalog);
+                index
+            });
+            match advancing.await {
+                Ok(index) => return Ok(index),
+                Err(error) => note(&error, "the search index could not be updated; it is rebuilt"),
+            }
+        }
+        let built = spawn_blocking(move || (self.build)(&catalog)).await;
+        built.inspect_err(|error| note(error, "the search index could not be built"))
+    }
+}
+
+fn note(error: &JoinError, message: &str) {
+    metrics::index_failed();
+    tracing::error!(%error, "{message}");
+}
+
 /// Keeps the index where the catalog is, beside the runtime and off the way of writes: commits that
 /// come meanwhile are taken together.
-async fn follow(hub: Arc<Hub>, sender: watch::Sender<Option<Arc<Index>>>) {
-    let mut head = hub.watch();
+async fn follow(
+    catalog: impl Fn() -> Arc<Catalog>,
+    mut head: watch::Receiver<Revision>,
+    work: Work,
+    (sender, failing): (watch::Sender<Option<Arc<Index>>>, watch::Sender<bool>),
+) {
     loop {
         head.mark_unchanged();
-        let catalog = hub.catalog();
         let last = sender.borrow().clone();
         let began = Instant::now();
-        let indexing = tokio::task::spawn_blocking(move || match last {
-            Some(last) => {
-                let mut index = Index::clone(&last);
-                index.advance(&catalog);
-                index
-            }
-            None => Index::build(&catalog),
-        });
-        match indexing.await {
-            Ok(index) => {
-                metrics::indexed(began.elapsed(), index.size());
-                sender.send_replace(Some(Arc::new(index)));
-            }
-            // A runtime that is going down refuses; then nobody reads this either.
-            Err(error) => tracing::error!(%error, "the search index could not be brought up"),
+        let index = work.index(last, catalog()).await;
+        failing.send_replace(index.is_err());
+        if let Ok(index) = index {
+            metrics::indexed(index.revision(), began.elapsed(), index.size());
+            sender.send_replace(Some(Arc::new(index)));
         }
+        let is_failing = *failing.borrow();
         tokio::select! {
             changed = head.changed() => if changed.is_err() { return },
+            () = sleep(AGAIN), if is_failing => {}
             () = sender.closed() => return,
         }
     }
@@ -224,5 +282,65 @@ impl Cursor {
         };
         let place = Place { score: score.parse().ok()?, doc: doc.parse().ok()? };
         Some(Self { revision: Revision(revision.parse().ok()?), total, place })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use registry_core::{Commit, RegistryId, SealedCommit};
+
+    use super::*;
+
+    fn after(catalog: &Catalog) -> Catalog {
+        let commit = Commit { revision: catalog.revision().next(), ..Commit::default() };
+        let sealed = SealedCommit::seal(&catalog.chain(), commit, Vec::new()).unwrap();
+        let mut next = catalog.clone();
+        next.apply(&sealed).unwrap();
+        next
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn panicking_update_rebuilds_the_search_index() {
+        let first = Catalog::empty(RegistryId::new("r"));
+        let second = after(&first);
+        let (current, catalog) = watch::channel(Arc::new(first));
+        let (moved, head) = watch::channel(Revision(0));
+        let (sender, mut latest) = watch::channel(None);
+        let (failing, failed) = watch::channel(false);
+        let work = Work { build: Index::build, advance: |_, _| panic!("a defect") };
+        let served = move || catalog.borrow().clone();
+        tokio::spawn(follow(served, head, work, (sender, failing)));
+        let at = |wanted| {
+            move |index: &Option<Arc<Index>>| {
+                index.as_ref().is_some_and(|index| index.revision() == wanted)
+            }
+        };
+        latest.wait_for(at(Revision(0))).await.unwrap();
+        current.send_replace(Arc::new(second));
+        moved.send_replace(Revision(1));
+        let rebuilt = timeout(AGAIN * 10, latest.wait_for(at(Revision(1)))).await;
+        assert!(rebuilt.is_ok_and(|index| index.is_ok()), "it stays stale");
+        assert!(!*failed.borrow());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failing_build_is_reported_and_retried() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static BUILDS: AtomicUsize = AtomicUsize::new(0);
+        let build = |catalog: &Catalog| {
+            assert!(BUILDS.fetch_add(1, Ordering::SeqCst) > 0, "a defect");
+            Index::build(catalog)
+        };
+        let catalog = Arc::new(Catalog::empty(RegistryId::new("r")));
+        let (_moved, head) = watch::channel(Revision(0));
+        let (sender, latest) = watch::channel(None);
+        let (failing, failed) = watch::channel(false);
+        let work = Work { build, advance: Index::advance };
+        tokio::spawn(follow(move || catalog.clone(), head, work, (sender, failing)));
+        let mut searcher = Searcher { latest, failed, paged: Mutex::default() };
+        searcher.failed.wait_for(|failed| *failed).await.unwrap();
+        assert!(searcher.problem().unwrap().contains("the search index is missing"));
+        searcher.failed.wait_for(|failed| !*failed).await.unwrap();
+        assert_eq!(searcher.problem(), None);
     }
 }

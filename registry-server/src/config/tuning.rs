@@ -2,7 +2,11 @@
 //!
 //! Deliberately absent: limits on documents, which are the domain's and the same everywhere.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{AddrParseError, IpAddr, Ipv4Addr, SocketAddr},
+    str::FromStr,
+    time::Duration,
+};
 
 use clap::Args;
 use registry_core::{parse_duration, parse_wait};
@@ -13,8 +17,9 @@ use super::{at_least_one, at_most};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Serving")]
 pub struct ServeConfig {
-    /// Largest gRPC request, and answer other than a message of Sync, in bytes.
-    #[arg(long, env = "REGISTRY_MAX_MESSAGE_BYTES", default_value_t = 16 << 20, value_parser = at_least_one(1 << 30))]
+    /// Largest gRPC request, and answer other than a message of Sync, in bytes. The default has room for the
+    /// largest batch (48 MiB of documents).
+    #[arg(long, env = "REGISTRY_MAX_MESSAGE_BYTES", default_value_t = 64 << 20, value_parser = at_least_one(1 << 30))]
     pub max_message_bytes: usize,
 
     /// Most bytes of requests that are held while they arrive, all together.
@@ -52,11 +57,33 @@ pub struct ServeConfig {
     #[arg(long, env = "REGISTRY_DRAIN_TIMEOUT", value_parser = parse_duration)]
     pub drain_timeout: Option<Duration>,
 
-    /// Serve /livez, /readyz and /metrics on this address too, in plain HTTP and without
-    /// authentication: for probes and scrapers that must get through when clients fill --listen
-    /// [default: none].
+    /// The address that serves /metrics, /livez and a detailed /readyz, in plain HTTP and without
+    /// authentication; or `none`. It answers also while clients fill --listen
+    /// [default: 127.0.0.1:7071, where that is free].
     #[arg(long, env = "REGISTRY_ADMIN_LISTEN", value_name = "ADDRESS")]
-    pub admin_listen: Option<SocketAddr>,
+    pub admin_listen: Option<AdminListen>,
+}
+
+/// Where probes and metrics are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminListen {
+    /// Nowhere.
+    None,
+    /// On this address.
+    At(SocketAddr),
+}
+
+impl AdminListen {
+    /// On the machine itself.
+    pub const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7071);
+}
+
+impl FromStr for AdminListen {
+    type Err = AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" { Ok(Self::None) } else { text.parse().map(Self::At) }
+    }
 }
 
 impl ServeConfig {

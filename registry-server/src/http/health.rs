@@ -20,14 +20,30 @@ struct Readiness {
     entities: usize,
     streams: usize,
     database: &'static str,
+    /// The revision of the search index, once there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search_revision: Option<u64>,
+    /// On the admin address alone: it names the database and its user.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
-    /// Of a relay: the registry that it follows.
+    /// Of a relay, on the admin address alone: the registry that it follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     upstream: Option<String>,
 }
 
+/// For everybody who reaches the server.
 pub(super) async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
+    let (code, readiness) = readiness(&app);
+    (code, Json(Readiness { problem: None, upstream: None, ..readiness }))
+}
+
+/// For operators.
+pub(super) async fn details(State(app): State<Arc<App>>) -> impl IntoResponse {
+    let (code, readiness) = readiness(&app);
+    (code, Json(readiness))
+}
+
+fn readiness(app: &App) -> (StatusCode, Readiness) {
     let catalog = app.catalog();
     let (database, problem) = match app.registrar.database() {
         Database::Writable => ("writable", None),
@@ -36,6 +52,7 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
     let upstream = app.relay.as_ref().map(Relay::upstream);
     let away = app.relay.as_ref().and_then(Relay::problem);
     let problem = problem.or(away.map(|reason| format!("the registry is not followed: {reason}")));
+    let problem = problem.or_else(|| app.search.problem());
     let (code, status) = match (app.draining.is_cancelled(), &problem) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
         (false, _) if !app.feed.is_synced() => (StatusCode::SERVICE_UNAVAILABLE, "syncing"),
@@ -49,8 +66,9 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
         entities: catalog.len(),
         streams: app.feed.roster().len(),
         database,
+        search_revision: app.search.revision().map(|revision| revision.0),
         problem,
         upstream,
     };
-    (code, Json(readiness))
+    (code, readiness)
 }

@@ -107,8 +107,7 @@ impl Group {
         group
     }
 
-    /// Decides a batch. A panic is a defect that this batch meets: it is answered, and the group stays as
-    /// it was before.
+    /// Decides a batch. A panic is answered to this batch alone, and the group is restored.
     fn admit(&mut self, stored: &Catalog, waiting: Waiting, now: Timestamp) {
         let footing = if self.commits.is_empty() { Footing::Stored } else { Footing::Pending };
         let (commits, events) = (self.commits.len(), self.events.len());
@@ -117,7 +116,7 @@ impl Group {
             tracing::error!(panic = text(&*panic), "deciding a batch panicked; it was not stored");
             self.commits.truncate(commits);
             self.events.truncate(events);
-            // What is left half done is thrown away.
+            // A panic may leave the catalog half changed.
             self.catalog = stored.clone();
             let again = self.commits.iter().try_for_each(|commit| self.catalog.apply(commit));
             debug_assert!(again.is_ok(), "these commits were applied before");

@@ -36,7 +36,7 @@ pub(super) struct Log {
 /// Where commits were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source<'a> {
-    /// By this server; what the trail of access says of them.
+    /// By this server, with their lines of the trail of access.
     Here(&'a [CommitEvent]),
     /// By the registry that this relay follows.
     Registry,

@@ -7,7 +7,9 @@ use registry_proto::v1;
 
 use crate::{
     follower::Follower,
-    harness::{TestServer, batch, findings, get, new_schema, proven_log, register, schema_of},
+    harness::{
+        TestServer, batch, findings, get_admin, new_schema, proven_log, register, schema_of,
+    },
 };
 
 const WRITERS: usize = 64;
@@ -41,7 +43,7 @@ async fn many_writers_make_one_gap_free_chain_that_followers_see_whole() {
     follower.reach(all as u64).await;
 
     // Group commit: far fewer transactions than commits.
-    let (_, _, metrics) = get(&registry, "/metrics", "").await;
+    let (_, _, metrics) = get_admin(&registry, "/metrics").await;
     let value = |name: &str| -> f64 {
         let line =
             metrics.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}"));

@@ -7,7 +7,7 @@ use tonic::Code;
 
 use crate::{
     follower::Follower,
-    harness::{TestServer, connect, eventually, get, lock, new_schema, reason},
+    harness::{TestServer, connect, eventually, get_admin, lock, new_schema, reason},
 };
 
 async fn list(server: &TestServer, wanted: v1::ListGatewaysRequest) -> v1::ListGatewaysResponse {
@@ -83,7 +83,7 @@ async fn a_refusal_is_known_until_something_is_applied_whoever_reconnects() {
     follower.say(sync_request::Message::Nack(nack.clone())).await;
     let nacked = || async { gateways(&server).await[0].last_nack.as_ref() == Some(&nack) };
     eventually("the refusal is seen", nacked).await;
-    let (_, _, metrics) = get(&server, "/metrics", "").await;
+    let (_, _, metrics) = get_admin(&server, "/metrics").await;
     assert!(metrics.contains("\nregistry_streams_refusing 1\n"), "{metrics}");
     drop(follower);
     let mut again = Follower::resume(&server, catalog).await.unwrap();
@@ -269,7 +269,7 @@ async fn what_is_watched_for_a_while_is_no_gateway() {
     let _gateway = Follower::new(&server).await;
     eventually("the gateway is noted", || async { !noted(&server).await.is_empty() }).await;
     assert_eq!((noted(&server).await.len(), gateways(&server).await.len()), (1, 1));
-    let (_, _, metrics) = get(&server, "/metrics", "").await;
+    let (_, _, metrics) = get_admin(&server, "/metrics").await;
     assert!(metrics.contains("\nregistry_streams 2\n"), "{metrics}");
     let _again = Follower::new(&server).await;
     let listed = gateways(&server).await;
@@ -296,7 +296,7 @@ async fn how_far_the_slowest_is_behind_is_measured() {
     follower.reach(1).await;
     follower.ack(1, 1).await;
     let lag = || async {
-        let (_, _, metrics) = get(&server, "/metrics", "").await;
+        let (_, _, metrics) = get_admin(&server, "/metrics").await;
         let of = |name: &str| {
             let line = metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap();
             line.trim().parse::<f64>().unwrap()

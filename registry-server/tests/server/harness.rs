@@ -30,6 +30,7 @@ use tonic_types::StatusExt as _;
 
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
+    admin: SocketAddr,
     pub(crate) directory: Arc<TempDir>,
     stop: CancellationToken,
     serving: JoinHandle<()>,
@@ -49,12 +50,13 @@ impl TestServer {
     pub(crate) async fn on(directory: Arc<TempDir>, flags: &[&str]) -> Self {
         let config = config(directory.path(), flags);
         let server = Server::open(config, Arc::new(SystemClock)).await.unwrap();
+        let admin = server.admin_address().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
         let serving = tokio::spawn(async move { server.serve(listener, stopped).await.unwrap() });
-        Self { address, directory, stop, serving }
+        Self { address, admin, directory, stop, serving }
     }
 
     pub(crate) async fn channel(&self) -> Channel {
@@ -88,7 +90,8 @@ impl TestServer {
 
 fn config(directory: &Path, flags: &[&str]) -> Config {
     let data = directory.to_str().unwrap();
-    let mut arguments = vec!["registry-server", "--data-dir", data];
+    let admin = ["--admin-listen", "127.0.0.1:0"];
+    let mut arguments = vec!["registry-server", "--data-dir", data, admin[0], admin[1]];
     arguments.extend(flags);
     // Servers of one database share the key.
     let key = checkpoint_key("postgres:");
@@ -184,7 +187,16 @@ pub(crate) fn findings(status: &Status) -> Vec<v1::Diagnostic> {
 
 /// Asks over HTTP/1.1; the status code, the headers in lower case, and the body.
 pub(crate) async fn get(server: &TestServer, path: &str, header: &str) -> (u16, String, String) {
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    get_at(server.address, path, header).await
+}
+
+/// The same at the admin address.
+pub(crate) async fn get_admin(server: &TestServer, path: &str) -> (u16, String, String) {
+    get_at(server.admin, path, "").await
+}
+
+async fn get_at(address: SocketAddr, path: &str, header: &str) -> (u16, String, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
     let end = if header.is_empty() { "" } else { "\r\n" };
     let request =
         format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nconnection: close\r\n{header}{end}\r\n");

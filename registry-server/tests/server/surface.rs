@@ -11,7 +11,7 @@ use tonic_reflection::pb::{v1 as reflection, v1alpha as reflection_alpha};
 
 use crate::{
     follower::{Follower, digest, hello},
-    harness::{TestServer, eventually, get, lock, new_schema, reason},
+    harness::{TestServer, eventually, get, get_admin, lock, new_schema, reason},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -22,7 +22,10 @@ async fn health_is_told_over_http() {
     let (code, _, body) = get(&registry, "/readyz", "").await;
     let ready: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!((code, &ready["status"], &ready["revision"]), (200, &"ready".into(), &1.into()));
-    let (code, head, body) = get(&registry, "/metrics", "").await;
+    assert_eq!(get(&registry, "/metrics", "").await.0, 404, "only on the admin address");
+    assert_eq!(get_admin(&registry, "/livez").await.0, 200);
+    assert!(get_admin(&registry, "/readyz").await.2.contains(r#""searchRevision":"#));
+    let (code, head, body) = get_admin(&registry, "/metrics").await;
     assert_eq!(code, 200);
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
     for name in

@@ -93,7 +93,7 @@ async fn left_earlier(
     (again, log)
 }
 
-/// What takes back migration 8.
+/// SQL that reverts migration 8.
 fn without_commit_events(fixture: &Fixture) -> &'static str {
     match fixture {
         // All triggers are gone by then.

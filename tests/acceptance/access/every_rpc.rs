@@ -132,7 +132,8 @@ async fn paths_of_http_have_rules_too() {
         }
         request.send().await.expect("it answers").status().as_u16()
     };
-    for open in ["/livez", "/readyz", "/metrics"] {
+    assert_eq!(get("/metrics", None).await, 404, "only on the admin address");
+    for open in ["/livez", "/readyz"] {
         assert_eq!(get(open, None).await, 200, "{open}");
     }
     assert_eq!(get("/registry.json", None).await, 401);

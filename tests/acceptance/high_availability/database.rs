@@ -21,8 +21,10 @@ async fn serves_without_its_database(registry: &Registry) {
     .await;
     let (status, ready) = readiness(&registry.address).await;
     assert_eq!((status, &ready["database"]), (200, &"read-only".into()), "{ready}");
+    assert_eq!(ready["problem"], serde_json::Value::Null, "callers learn no host and no user");
+    let (_, ready) = readiness(&registry.admin_address()).await;
     assert!(ready["problem"].as_str().is_some_and(|why| why.contains("unavailable")), "{ready}");
-    assert_eq!(metric(&registry.address, WRITABLE).await, Some(0.0));
+    assert_eq!(metric(&registry.admin_address(), WRITABLE).await, Some(0.0));
     let listed = registry.client().await.list(v1::ListRequest::default()).await;
     assert!(listed.is_ok(), "reads go on: {listed:?}");
     registry.run(&["sbom", "export", "--all"]);
@@ -37,7 +39,7 @@ async fn is_writable_again(registry: &Registry) {
         readiness(&registry.address).await.1["status"] == "ready"
     })
     .await;
-    assert_eq!(metric(&registry.address, WRITABLE).await, Some(1.0));
+    assert_eq!(metric(&registry.admin_address(), WRITABLE).await, Some(1.0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

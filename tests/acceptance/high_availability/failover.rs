@@ -80,7 +80,7 @@ async fn a_failover_that_lost_commits_is_noticed_and_refused() {
     standby.promote().await;
 
     eventually("the loss is noticed without any write", || async {
-        let (status, ready) = readiness(&server.address).await;
+        let (status, ready) = readiness(&server.admin_address()).await;
         let told = ready["problem"].as_str().unwrap_or_default().to_owned();
         status == 200
             && ready["status"] == "degraded"
@@ -122,7 +122,7 @@ async fn a_proxy_that_leads_to_a_standby_that_lagged_is_noticed_too() {
     sleep(Duration::from_millis(1_500)).await;
     proxy.lead_to(&format!("127.0.0.1:{}", standby.port()));
     eventually("the loss is noticed without any write", || async {
-        let ready = readiness(&server.address).await.1;
+        let ready = readiness(&server.admin_address()).await.1;
         ready["problem"].as_str().is_some_and(|told| told.contains("commits are lost"))
     })
     .await;

@@ -25,12 +25,12 @@ async fn a_listener_that_hears_nothing_any_more_is_noticed_and_replaced() {
             .await;
     };
     arrives(0).await;
-    assert_eq!(metric(&deaf.address, LOSSES).await, None);
+    assert_eq!(metric(&deaf.admin_address(), LOSSES).await, None);
 
     proxy.swallow_answers();
     let since = Instant::now();
     eventually("the silence is noticed", || async {
-        metric(&deaf.address, LOSSES).await == Some(1.0)
+        metric(&deaf.admin_address(), LOSSES).await == Some(1.0)
     })
     .await;
     println!("noticed after {:?}", since.elapsed());

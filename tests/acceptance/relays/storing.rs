@@ -105,7 +105,7 @@ async fn what_waits_for_a_signature_is_bounded() {
     relay.restart();
     let gateway = Gateway::start(&following(&relay, ""));
     eventually("it says why, and what to do", || async {
-        let ready = readiness(&relay.address).await.1;
+        let ready = readiness(&relay.admin_address()).await.1;
         ready["status"] == "degraded" && ready.to_string().contains("raise --max-unsigned-bytes")
     })
     .await;
