@@ -311,8 +311,8 @@ mod tests {
         for less in 0..200 {
             assert!(tree.root(size - less).is_some());
             assert_eq!(tree.inclusion(less, size).len(), 20);
+            assert!(began.elapsed().as_secs() < 5, "{less}: {:?}", began.elapsed());
         }
-        assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
     }
 
     /// RFC 9162 defines the root by recursion; for perfect trees it is this simple.

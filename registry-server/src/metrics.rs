@@ -210,9 +210,11 @@ impl Counts {
     /// catalog, as after a relay has skipped commits.
     fn follow(&mut self, catalog: &Catalog, commits: &[SealedCommit]) {
         for change in commits.iter().flat_map(|commit| &commit.commit().changes) {
-            if let Action::Register { .. } = change.action {
-                let kind = Kind::ALL.iter().position(|kind| *kind == change.key.kind);
-                kind.and_then(|kind| self.0.get_mut(kind)).map(|count| *count += 1);
+            let kind = Kind::ALL.iter().position(|kind| *kind == change.key.kind);
+            if let Action::Register { .. } = change.action
+                && let Some(count) = kind.and_then(|kind| self.0.get_mut(kind))
+            {
+                *count += 1;
             }
         }
         if self.0.iter().sum::<usize>() != catalog.len() {

@@ -24,9 +24,12 @@ const LOADS: usize = 2;
 /// and no revision waits for another one that is kept.
 #[derive(Debug)]
 pub struct Archive {
-    kept: Mutex<VecDeque<(Revision, Arc<OnceCell<Arc<Catalog>>>)>>,
+    kept: Mutex<VecDeque<(Revision, Arc<Cell>)>>,
     loads: Turns,
 }
+
+/// A catalog that is kept, or is being loaded.
+type Cell = OnceCell<Arc<Catalog>>;
 
 impl Default for Archive {
     fn default() -> Self {
@@ -36,7 +39,7 @@ impl Default for Archive {
 
 impl Archive {
     /// The place of a revision, which becomes the last requested.
-    fn cell(&self, wanted: Revision) -> Arc<OnceCell<Arc<Catalog>>> {
+    fn cell(&self, wanted: Revision) -> Arc<Cell> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let found = kept.iter().position(|(revision, _)| *revision == wanted);
         let cell = found.and_then(|at| kept.remove(at)).map_or_else(Arc::default, |(_, cell)| cell);

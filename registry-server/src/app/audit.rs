@@ -230,7 +230,9 @@ impl App {
         proved.chain = served.chain();
         let mut tree = std::mem::take(&mut proved.tree);
         let extend = move || {
-            chains.iter().for_each(|chain| tree.push(merkle::leaf(chain)));
+            for chain in &chains {
+                tree.push(merkle::leaf(chain));
+            }
             tree
         };
         match beside(extend, Error::Internal).await {

@@ -338,7 +338,8 @@ mod tests {
         let work = Work { build, advance: Index::advance };
         tokio::spawn(follow(move || catalog.clone(), head, work, (sender, failing)));
         let mut searcher = Searcher { latest, failed, paged: Mutex::default() };
-        searcher.failed.wait_for(|failed| *failed).await.unwrap();
+        let failed = timeout(AGAIN, searcher.failed.wait_for(|failed| *failed)).await;
+        assert!(failed.is_ok_and(|failed| failed.is_ok()), "it is not reported");
         assert!(searcher.problem().unwrap().contains("the search index is missing"));
         searcher.failed.wait_for(|failed| !*failed).await.unwrap();
         assert_eq!(searcher.problem(), None);

@@ -29,7 +29,7 @@ impl Importer {
         let Self(writer) = self;
         let (mut after, mut left) = (after, commits);
         while !left.is_empty() {
-            match writer.log.append(Source::Registry, None, after, left).await {
+            match Box::pin(writer.log.append(Source::Registry, None, after, left)).await {
                 Appended::Stored => break,
                 Appended::Behind | Appended::RequestIdTaken(_) => {
                     let there = writer.log.in_common(left).await?;

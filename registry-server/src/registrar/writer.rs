@@ -189,7 +189,9 @@ impl Writer {
                 self.note_failure(cause.clone());
                 let (settled, pending): (Vec<_>, Vec<_>) =
                     group.members.into_iter().partition(Member::is_settled);
-                pending.into_iter().for_each(|m| m.waiting.fail(error.clone()));
+                for member in pending {
+                    member.waiting.fail(error.clone());
+                }
                 if let store::Error::Unavailable { .. } = cause {
                     // The head cannot be confirmed either. A settled member writes nothing.
                     fail(settled, &cause);
@@ -254,7 +256,9 @@ impl Writer {
 
 /// Answers members that wrote nothing because of the database.
 fn fail(members: Vec<Member>, error: &store::Error) {
-    members.into_iter().for_each(|m| m.waiting.fail(Error::Database(error.clone())));
+    for member in members {
+        member.waiting.fail(Error::Database(error.clone()));
+    }
 }
 
 /// Puts members back to the front of the queue, in their order.

@@ -255,7 +255,8 @@ pub(crate) async fn commit_events_are_stored_with_their_commits(fixture: &Fixtur
     };
     let event = CommitEvent { revision: Revision(1), what: what.clone() };
     let appending = async |expected| {
-        store.append_holding(None, Revision(expected), &log.commits, &[event.clone()]).await
+        let events = std::slice::from_ref(&event);
+        store.append_holding(None, Revision(expected), &log.commits, events).await
     };
     appending(7).await.unwrap_err();
     assert_eq!(store.access_events(0, 10).await.unwrap(), [], "nothing was committed");
