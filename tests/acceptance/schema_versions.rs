@@ -1,4 +1,4 @@
-//! The schema of a database: who migrates it, and who does not.
+//! Schema versions: which commands of `registry-server` migrate a database.
 
 use acceptance::{Database, access::server};
 
