@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 /// Asks again until the answer is yes; panics with `what` when it never is.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while !ask().await {
         assert!(Instant::now() < deadline, "never came true: {what}");
         tokio::time::sleep(Duration::from_millis(25)).await;
