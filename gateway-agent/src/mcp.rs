@@ -182,7 +182,7 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint with which event streams continue after a reload.
+    /// The endpoint that takes over event streams after a reload.
     fn successor(&self) -> Option<Arc<Self>> {
         let gateway = Arc::clone(self.gateway.successor()?);
         Some(Arc::new(Self { gateway, state: Arc::clone(&self.state) }))

@@ -1,4 +1,4 @@
-//! What is checked of callers, calls and definitions, and what a violation leads to.
+//! The checks of callers, calls and definitions, and the responses to violations.
 
 mod permit;
 mod rules;

@@ -62,7 +62,7 @@ impl Plan {
         if only_reads { Effects::None } else { Effects::Committed }
     }
 
-    /// The effects of an operation that was cut off.
+    /// The effects of an interrupted operation.
     pub(super) fn cut_off(&self, operation: &Operation) -> Effects {
         match self.done(operation) {
             Effects::None => Effects::None,

@@ -36,7 +36,7 @@ pub(crate) struct Step<'a> {
     pub(crate) scope: &'a RunScope,
 }
 
-/// The output of a step, and what it did if it was a composition.
+/// The output of a step, and its own steps if it was a composition.
 #[derive(Debug)]
 pub(crate) struct StepOutput {
     pub(crate) result: Result<RawResult, StepError>,

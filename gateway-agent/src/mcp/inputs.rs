@@ -92,7 +92,7 @@ fn flight_of(finished: Finished) -> Flight {
     Flight { running: Box::pin(async move { finished }), meanwhile }
 }
 
-/// A client of 2025-11-25 or before never sees that input is needed: it is asked in its session.
+/// Clients of 2025-11-25 or before receive questions in their session instead of results that need input.
 pub(super) fn answers(era: Era) -> Answers {
     match era {
         Era::Legacy => Answers::InPlace,

@@ -38,7 +38,7 @@ pub struct Gateway {
     views: Views,
     kept: Kept,
     closing: CancellationToken,
-    /// The gateway with which event streams continue after a reload.
+    /// The gateway that takes over event streams after a reload.
     successor: OnceLock<Arc<Gateway>>,
 }
 

@@ -1,4 +1,4 @@
-//! One operation of one caller, on any surface, and what it came to.
+//! One operation of one caller on any surface, and its output.
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
@@ -45,7 +45,7 @@ pub(crate) struct Authentication {
 /// How the questions of an upstream are answered when its result is that it needs input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answers {
-    /// The client is asked, and the operation continues.
+    /// The gateway asks the client and continues the operation.
     InPlace,
     /// The result goes to the client, which repeats the request with its answers.
     ByRepeat,
@@ -96,7 +96,7 @@ impl Target {
     }
 }
 
-/// The subject of a request about something besides tools, under the caller's name.
+/// The prompt, resource or task of a request, under the caller's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum About {
     Prompt(Box<str>),

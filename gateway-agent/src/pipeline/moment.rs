@@ -62,7 +62,7 @@ impl Moment {
         (Self { freshness, snapshot, caller: None, principal }, caller)
     }
 
-    /// Finds what the caller's name of the target stands for. An invisible target is unknown.
+    /// Resolves the caller's name of the target. An invisible target is unknown.
     ///
     /// Scopes are checked on the same catalog. A tool that the caller may not call reveals no scopes of
     /// its own.

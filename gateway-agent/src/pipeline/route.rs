@@ -1,4 +1,4 @@
-//! The route of an operation: what the names of callers stand for, and the facts that authorize it.
+//! The route of an operation: the resolved target, and the facts that authorize it.
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ pub(super) fn audience(policy: RuntimeValidation, caller: &Caller) -> Audience {
     }
 }
 
-/// What an operation is about, after the names of callers were resolved.
+/// The resolved target of an operation.
 #[derive(Debug)]
 pub(super) enum Route {
     Tool(Offered),

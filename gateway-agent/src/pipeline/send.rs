@@ -77,7 +77,7 @@ impl Sending<'_> {
         }
     }
 
-    /// Sends a request about something besides tools.
+    /// Sends a request for a prompt, resource, completion or task.
     async fn request(
         &self,
         method: Method,
