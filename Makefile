@@ -50,7 +50,7 @@ mutants: ## break the engine of compositions in every way cargo-mutants knows (h
 	$(CARGO) mutants --package gateway-agent --file 'gateway-agent/src/composition.rs' \
 	  --file 'gateway-agent/src/composition/**' --shard $(or $(SHARD),0/1) --sharding round-robin \
 	  --cargo-arg=--lib -- -- composed composition
-	$(CARGO) mutants --package registry-core --file 'registry-core/src/spec/eval/**' \
+	$(CARGO) mutants --package registry-core --file 'crates/registry-core/src/spec/eval/**' \
 	  --shard $(or $(SHARD),0/1) --sharding round-robin -- --lib --test properties -- spec evaluation
 
 fmt: ## format the sources

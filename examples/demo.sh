@@ -85,7 +85,7 @@ applied() { registryctl gateways --output json | grep -q "\"appliedRevision\": $
 
 if ! $stay; then
   step "A file that is wrong is refused as a whole, and says where"
-  refused registryctl apply -f registry-core/tests/data/field-example.json --yes
+  refused registryctl apply -f crates/registry-core/tests/data/field-example.json --yes
 fi
 
 step "Register the example: the plan, and one commit"

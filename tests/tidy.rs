@@ -307,11 +307,11 @@ const HOMES: &[Home] = &[
         within: "gateway-agent/src/",
         homes: &["gateway-agent/src/clock.rs"],
     },
-    Home { text: "SystemTime::now", within: "registry-core/src/", homes: &[] },
+    Home { text: "SystemTime::now", within: "crates/registry-core/src/", homes: &[] },
     Home {
         text: "jsonschema::",
-        within: "registry-core/src/",
-        homes: &["registry-core/src/schema_compile"],
+        within: "crates/registry-core/src/",
+        homes: &["crates/registry-core/src/schema_compile"],
     },
     Home { text: "jsonschema::", within: "gateway-agent/src/", homes: &[] },
 ];

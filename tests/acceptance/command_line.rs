@@ -25,7 +25,7 @@ fn files_are_validated_without_a_registry() {
         command.output().expect("registryctl runs").status.code()
     };
     assert_eq!(ctl(&["validate", "-f", "examples/registry-v2.json"]), Some(0));
-    let field = "registry-core/tests/data/field-example.json";
+    let field = "crates/registry-core/tests/data/field-example.json";
     assert_eq!(ctl(&["validate", "-f", field]), Some(1));
     // By itself it refers to what is not there; against the example it does not.
     let new = ["validate", "-f", "examples/new-version.json"];

@@ -3,7 +3,7 @@
 use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry, ctl, eventually};
 use serde_json::{Value, json};
 
-const FIELD: &str = "registry-core/tests/data/field-example.json";
+const FIELD: &str = "crates/registry-core/tests/data/field-example.json";
 
 #[test]
 fn the_field_s_own_file_is_repaired_registered_and_read_back() {

@@ -4,7 +4,7 @@ use acceptance::{Registry, root};
 use serde_json::{Value, json};
 
 fn field_example() -> String {
-    root().join("registry-core/tests/data/field-example.json").display().to_string()
+    root().join("crates/registry-core/tests/data/field-example.json").display().to_string()
 }
 
 /// The tools that the field's own example provides but never registers, by pointer in the file.

@@ -15,8 +15,8 @@ const FILES: &[&str] = &[
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("cargo:rerun-if-changed=../proto");
-    let descriptors = protox::Compiler::new(["../proto"])?
+    println!("cargo:rerun-if-changed=../../proto");
+    let descriptors = protox::Compiler::new(["../../proto"])?
         .include_source_info(true)
         .include_imports(true)
         .open_files(FILES)?
