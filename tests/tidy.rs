@@ -117,7 +117,7 @@ fn modules_have_one_layout() {
     assert_none("use `foo.rs` beside `foo/` instead of", &found);
 }
 
-/// What the two services stand on.
+/// The libraries of both services.
 const SERVICE: [&str; 5] =
     ["registry-core", "registry-proto", "registry-follow", "registry-tls", "registry-jwt"];
 
@@ -129,9 +129,11 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("registry-follow", vec!["registry-core", "registry-proto"]),
         ("registry-tls", vec![]),
         ("registry-jwt", vec!["registry-core"]),
-        ("registry-server", SERVICE.to_vec()),
+        ("registry-search", vec!["registry-core"]),
+        ("registry-fixtures", vec!["registry-core"]),
+        ("registry-server", [&SERVICE[..], &["registry-search"]].concat()),
         ("gateway-agent", SERVICE.to_vec()),
-        ("registryctl", vec!["registry-core", "registry-proto"]),
+        ("registryctl", vec!["registry-core", "registry-proto", "registry-search"]),
         ("demo-backend", vec![]),
         ("acceptance", vec!["registry-core", "registry-proto"]),
         ("bench", vec!["registry-core", "registry-proto", "acceptance"]),

@@ -41,7 +41,6 @@ pub mod sbom;
 pub mod schema_compile;
 pub mod schema_inline;
 pub mod scope;
-pub mod search;
 pub mod secret;
 pub mod setting;
 pub mod spec;

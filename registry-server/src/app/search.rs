@@ -3,7 +3,7 @@
 //! What was committed before a request is found by it: a search waits for the index, which is
 //! usually there already. Further pages are read from the index that gave the first one, so that
 //! they neither repeat nor skip while the registry goes on. Deliberately absent: matching and
-//! ranking, which are `registry_core::search`.
+//! ranking, which are `registry_search`.
 
 use std::{
     collections::VecDeque,
@@ -11,10 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use registry_core::{
-    At, Catalog, Revision,
-    search::{Hit, Index, Place, Query, Total},
-};
+use registry_core::{At, Catalog, Revision};
+use registry_search::{Hit, Index, Place, Query, Total};
 use tokio::{
     sync::watch,
     task::{JoinError, spawn_blocking},

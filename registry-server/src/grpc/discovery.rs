@@ -2,11 +2,12 @@
 //!
 //! Deliberately absent: anything but decoding, one call and encoding.
 
-use registry_core::{
-    Kind, limits,
-    search::{Highlight, Hit, Index, Query, Target, Total, Versions},
-};
+use registry_core::{Kind, limits};
 use registry_proto::{convert, v1, v1::discovery_service_server::DiscoveryService};
+use registry_search::{
+    Highlight, Hit, Index, Query, Target, Total, Versions,
+    limits::{SEARCH_BYTES, SEARCH_FILTERS},
+};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -62,14 +63,14 @@ fn read(request: v1::SearchRequest) -> Result<Query, InvalidRequest> {
         include_document: _, // the same
         at: _,               // of the index
     } = request;
-    let kinds = invalid::list("kinds", kinds, limits::SEARCH_FILTERS)?;
-    let tags = invalid::list("tags", tags, limits::SEARCH_FILTERS)?;
-    let lifecycle = invalid::list("lifecycle", lifecycle, limits::SEARCH_FILTERS)?;
+    let kinds = invalid::list("kinds", kinds, SEARCH_FILTERS)?;
+    let tags = invalid::list("tags", tags, SEARCH_FILTERS)?;
+    let lifecycle = invalid::list("lifecycle", lifecycle, SEARCH_FILTERS)?;
     let owner = invalid::line("owner", owner, limits::AUTHOR_BYTES)?;
     let tags = tags.into_iter().map(|tag| invalid::line("tags", tag, FILTER_BYTES));
     let kinds: Result<Vec<Kind>, _> = kinds.into_iter().map(convert::kind).collect();
     Ok(Query {
-        text: invalid::text("query", query, limits::SEARCH_BYTES)?,
+        text: invalid::text("query", query, SEARCH_BYTES)?,
         kinds: kinds?,
         owner: Some(owner).filter(|owner| !owner.is_empty()),
         tags: tags.collect::<Result<_, _>>()?,

@@ -3,7 +3,8 @@
 //! Deliberately absent: a language for queries; words and filters are enough.
 
 use clap::Args;
-use registry_core::{Kind, LifecycleState, search::Target};
+use registry_core::{Kind, LifecycleState};
+use registry_search::Target;
 
 use super::AtArgs;
 

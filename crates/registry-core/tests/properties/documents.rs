@@ -4,12 +4,10 @@
 
 use proptest::prelude::*;
 use registry_core::{Document, Entity};
+use registry_fixtures::world::{Wish, registration};
 use serde_json::Value;
 
-use crate::{
-    canonical::json,
-    world::{Wish, registration},
-};
+use crate::canonical::json;
 
 /// A small change somewhere in a document.
 pub(crate) fn damaged(value: &Value, at: usize, with: &Value) -> Value {

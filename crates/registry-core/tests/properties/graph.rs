@@ -10,8 +10,7 @@ use registry_core::{
     graph::{closure, cycles, dependents},
     rules::{Relation, plan, references},
 };
-
-use crate::world::{Wish, catalog, empty, registration};
+use registry_fixtures::world::{Wish, catalog, empty, registration};
 
 /// Whether one entity needs another directly.
 fn needs(catalog: &Catalog, from: &Key, to: &Key) -> bool {

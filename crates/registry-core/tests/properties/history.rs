@@ -9,8 +9,7 @@ use registry_core::{
     Catalog, Key, Record, RegistryFile, SealedCommit,
     registry_file::{read_export, write, write_export},
 };
-
-use crate::world::{Wish, catalog, commit, empty, wish};
+use registry_fixtures::world::{Wish, catalog, commit, empty, wish};
 
 /// The log of a random history and the catalog after each of its commits.
 fn log(batches: &[Vec<Wish>]) -> (Vec<SealedCommit>, Vec<Catalog>) {

@@ -19,5 +19,3 @@ mod resolve;
 mod sbom;
 mod schemas;
 mod scope;
-mod search;
-mod world;

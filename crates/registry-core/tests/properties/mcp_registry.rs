@@ -10,13 +10,10 @@ use registry_core::{
     Catalog, Document, Entity, Key, Kind, LifecycleState, Timestamp,
     mcp_registry::{Entry, Filter, Listing, Namespace, SCHEMA, ServerDetail, ServerResponse},
 };
+use registry_fixtures::world::{Wish, commit, empty};
 use serde_json::{Value, json};
 
-use crate::{
-    canonical::json,
-    documents::damaged,
-    world::{Wish, commit, empty},
-};
+use crate::{canonical::json, documents::damaged};
 
 static NAMESPACE: LazyLock<Namespace> = LazyLock::new(|| "local.registry".parse().unwrap());
 

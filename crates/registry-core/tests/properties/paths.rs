@@ -10,8 +10,7 @@ use registry_core::{
     graph::{Direction, Effect, Planned, Reach, impact, paths},
     rules::{Proposed, Relation, plan, references},
 };
-
-use crate::world::{catalog, registration, wish};
+use registry_fixtures::world::{catalog, registration, wish};
 
 fn needs(catalog: &Catalog, from: &Key) -> BTreeSet<Key> {
     let Some(record) = catalog.find(from) else { return BTreeSet::new() };

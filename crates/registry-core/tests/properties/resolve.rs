@@ -7,9 +7,8 @@ use registry_core::{
     Kind, LifecycleState, Name, Version,
     resolve::{Constraint, Requirement, resolve},
 };
+use registry_fixtures::world::{Wish, catalog};
 use serde_json::json;
-
-use crate::world::{Wish, catalog};
 
 const VERSIONS: [&str; 12] = [
     "0.1.0",

@@ -9,9 +9,8 @@ use registry_core::{
     Catalog, Key, Kind, Timestamp,
     sbom::{Bill, Format, holders, read},
 };
+use registry_fixtures::world::{Wish, catalog, commit, empty, registration, wish};
 use serde_json::Value;
-
-use crate::world::{Wish, catalog, commit, empty, registration, wish};
 
 fn write(catalog: &Catalog, root: Option<&Key>, format: Format) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -10,10 +10,9 @@ use std::{
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use registry_core::{Catalog, Key, Kind, LifecycleState, Scope, scope::Part};
+use registry_fixtures::world::{Wish, commit, empty, wish};
 
 use serde_json::json;
-
-use crate::world::{Wish, commit, empty, wish};
 
 const ROOTS: [&str; 12] = [
     "agent/a@1.0.0",

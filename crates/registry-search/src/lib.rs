@@ -8,6 +8,7 @@
 
 mod entry;
 mod filter;
+pub mod limits;
 mod near;
 mod page;
 mod postings;
@@ -25,17 +26,17 @@ use std::{
 };
 
 use imbl::Vector;
+use registry_core::{
+    catalog::{Catalog, Record},
+    commit::Revision,
+    parallel,
+    reference::Key,
+};
 
 use self::{
     entry::{Entry, rank_versions},
     postings::{Doc, MOST, Posting, Postings, Term},
     terms::{Terms, name_term},
-};
-use crate::{
-    catalog::{Catalog, Record},
-    commit::Revision,
-    parallel,
-    reference::Key,
 };
 
 pub use self::{

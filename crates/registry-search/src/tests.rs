@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use registry_core::{
+    Action, Catalog, Change, Commit, Document, Key, Kind, LifecycleState, Notice, RegistryId,
+    SealedCommit,
+};
 use serde_json::{Value, json};
 
 use super::{Field, Found, Index, Query, Total, Versions};
-use crate::{
-    Action, Catalog, Change, Commit, Document, Key, Kind, LifecycleState, Notice, RegistryId,
-    SealedCommit, limits,
-};
+use crate::limits;
 
 fn catalog(tools: &[Value]) -> Catalog {
     let mut catalog = Catalog::empty(RegistryId::new("test"));

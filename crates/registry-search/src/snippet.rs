@@ -7,13 +7,13 @@ use std::{
     ops::Range,
 };
 
+use registry_core::catalog::Record;
 use serde_json::Value;
 
 use super::{
     text::{self, Field},
     words::{self, Piece},
 };
-use crate::catalog::Record;
 
 /// Longer texts are cut to about so many bytes around what matches.
 const LONGEST: usize = 160;

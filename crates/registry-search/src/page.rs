@@ -8,6 +8,8 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+use registry_core::{lifecycle::LifecycleState, version::Version};
+
 use super::{
     Found, Hit, Index, Place, Query, Total,
     entry::Entry,
@@ -17,7 +19,7 @@ use super::{
     snippet::highlights,
     terms::{Terms, name_term},
 };
-use crate::{lifecycle::LifecycleState, limits, version::Version};
+use crate::limits;
 
 impl Index {
     /// The results after a place, so many of them at most.

@@ -2,21 +2,22 @@
 //! a look at the entry for the rest.
 //!
 //! What something provides, depends on or is used by is read from direct references only; what
-//! leads there through others is the business of [`crate::graph`]. Deliberately absent: words.
+//! leads there through others is the business of [`registry_core::graph`]. Deliberately absent: words.
 
 use std::collections::BTreeSet;
+
+use registry_core::{
+    lifecycle::LifecycleState,
+    name::Name,
+    reference::{Key, Kind},
+    version::Version,
+};
 
 use super::{
     Index, Query, Target, Versions,
     entry::{Entry, States},
     postings::Doc,
     terms::tag_term,
-};
-use crate::{
-    lifecycle::LifecycleState,
-    name::Name,
-    reference::{Key, Kind},
-    version::Version,
 };
 
 /// What a search lets through.

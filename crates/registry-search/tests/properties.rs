@@ -1,6 +1,6 @@
-//! What must hold of search over any history.
-//!
-//! Deliberately absent: whether the order is what users want; `tests/search` measures that.
+//! Properties of search over random histories. `tests/search` measures the quality of the order.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,9 @@ use proptest::{
     prelude::*,
     sample::{select, subsequence},
 };
-use registry_core::{
-    Catalog, Key, Kind, LifecycleState, Record,
-    search::{Found, Index, Query, Target, Total, Versions},
-};
-
-use crate::world::{self, Wish, wish};
+use registry_core::{Catalog, Key, Kind, LifecycleState, Record};
+use registry_fixtures::world::{self, Wish, wish};
+use registry_search::{Found, Index, Query, Target, Total, Versions};
 
 const STATES: [LifecycleState; 3] =
     [LifecycleState::Active, LifecycleState::Deprecated, LifecycleState::Retired];
@@ -48,7 +45,7 @@ prop_compose! {
 
 /// What a search gives, in its order.
 fn seen(found: &Found) -> Vec<(String, u32)> {
-    let seen = |hit: &registry_core::search::Hit| {
+    let seen = |hit: &registry_search::Hit| {
         (format!("{} {:?}", hit.record.document.key(), hit.highlights), hit.score.to_bits())
     };
     found.hits.iter().map(seen).collect()

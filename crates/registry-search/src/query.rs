@@ -4,14 +4,15 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use super::Highlight;
-use crate::{
+use registry_core::{
     catalog::Record,
     lifecycle::LifecycleState,
     name::Name,
     reference::{InvalidKey, Key, Kind},
     version::Version,
 };
+
+use super::Highlight;
 
 /// A search: words, and filters that must all let an entity through.
 #[derive(Debug, Clone, Default)]

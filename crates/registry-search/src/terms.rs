@@ -6,12 +6,12 @@
 use std::{ops::Bound, sync::Arc};
 
 use imbl::OrdMap;
+use registry_core::reference::{Key, Kind};
 
 use super::{
     near::{Near, Verdict},
     postings::{MOST, Term},
 };
-use crate::reference::{Key, Kind};
 
 const TAGS: &str = "#";
 /// Where words begin: with digits.

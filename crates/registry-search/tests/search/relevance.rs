@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use registry_core::search::{Index, Query};
+use registry_search::{Index, Query};
 use serde::Deserialize;
 
 use crate::company;

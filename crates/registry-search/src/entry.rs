@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::{catalog::Record, lifecycle::LifecycleState, reference::Kind};
+use registry_core::{catalog::Record, lifecycle::LifecycleState, reference::Kind};
 
 /// An entity of the index.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,8 +72,8 @@ pub(super) fn rank_versions(versions: &mut [Entry]) {
     }
 }
 
-/// A release before any pre-release, as in [`crate::Catalog::newest_active`].
-fn rank(record: &Record) -> (bool, &crate::Version) {
+/// A release before any pre-release, as in [`registry_core::Catalog::newest_active`].
+fn rank(record: &Record) -> (bool, &registry_core::Version) {
     let version = &record.document.key().version;
     (!version.is_prerelease(), version)
 }

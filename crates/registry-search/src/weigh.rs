@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use registry_core::catalog::Record;
 use serde_json::Value;
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     text::{self, Field},
     words::{self, Piece},
 };
-use crate::{catalog::Record, limits};
+use crate::limits;
 
 /// A weight of one, as a posting keeps it.
 pub(super) const ONE: f32 = 256.0;

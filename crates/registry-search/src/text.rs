@@ -3,9 +3,8 @@
 //! Read from the canonical JSON and not from the parsed entity, which documents keep once they have
 //! been read. Deliberately absent: words, and what a field weighs.
 
+use registry_core::reference::Key;
 use serde_json::Value;
-
-use crate::reference::Key;
 
 /// A field of an entity that is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

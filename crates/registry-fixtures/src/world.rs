@@ -1,6 +1,6 @@
-//! Random registries: small sets of names, so that things refer to each other often.
-//!
-//! Deliberately absent: what must hold for them.
+//! Random registries. The set of names is small, so entities often refer to each other.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::sync::Arc;
 
@@ -14,13 +14,16 @@ use serde_json::{Value, json};
 
 /// One wish of a random history.
 #[derive(Debug, Clone)]
-pub(crate) enum Wish {
+pub enum Wish {
+    /// A document of this kind.
     Register(Kind, Value),
+    /// A lifecycle state, with a message.
     SetLifecycle(Key, LifecycleState, Option<String>),
 }
 
 impl Wish {
-    pub(crate) fn proposed(&self) -> Option<Proposed> {
+    /// The change, if the document is valid.
+    pub fn proposed(&self) -> Option<Proposed> {
         match self {
             Self::Register(kind, value) => {
                 Document::parse(*kind, value).ok().map(|d| Proposed::Register(Arc::new(d)))
@@ -129,20 +132,23 @@ fn lifecycle() -> impl Strategy<Value = Wish> {
         })
 }
 
-pub(crate) fn wish() -> impl Strategy<Value = Wish> {
+/// Registrations and lifecycle changes.
+pub fn wish() -> impl Strategy<Value = Wish> {
     prop_oneof![schema(), server(), tool(), agent(), lifecycle()]
 }
 
-pub(crate) fn registration() -> impl Strategy<Value = Wish> {
+/// Registrations of all kinds.
+pub fn registration() -> impl Strategy<Value = Wish> {
     prop_oneof![schema(), server(), tool(), agent()]
 }
 
-pub(crate) fn empty() -> Catalog {
+/// A catalog without entities.
+pub fn empty() -> Catalog {
     Catalog::empty(RegistryId::new("00000000-0000-7000-8000-000000000000"))
 }
 
-/// The commit that a batch gives, whatever the rules think of it; `None` if it changes nothing.
-pub(crate) fn commit(catalog: &Catalog, wishes: &[Wish]) -> Option<SealedCommit> {
+/// The commit of a batch, with or without errors; `None` if the batch changes nothing.
+pub fn commit(catalog: &Catalog, wishes: &[Wish]) -> Option<SealedCommit> {
     let batch: Vec<_> = wishes.iter().filter_map(Wish::proposed).collect();
     let effects = plan(catalog, &batch).effects;
     let documents = batch
@@ -169,8 +175,8 @@ pub(crate) fn commit(catalog: &Catalog, wishes: &[Wish]) -> Option<SealedCommit>
         .then(|| SealedCommit::seal(&catalog.chain(), commit, documents).unwrap())
 }
 
-/// The catalog of one batch, whatever the rules think of it.
-pub(crate) fn catalog(wishes: &[Wish]) -> Catalog {
+/// The catalog of one batch, with or without errors.
+pub fn catalog(wishes: &[Wish]) -> Catalog {
     let mut catalog = empty();
     if let Some(sealed) = commit(&catalog, wishes) {
         catalog.apply(&sealed).unwrap();

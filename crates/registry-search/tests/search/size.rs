@@ -5,10 +5,8 @@
 
 use std::{sync::Arc, time::Instant};
 
-use registry_core::{
-    Action, Catalog, Change, Commit, Document, RegistryId, SealedCommit,
-    search::{Index, Query},
-};
+use registry_core::{Action, Catalog, Change, Commit, Document, RegistryId, SealedCommit};
+use registry_search::{Index, Query};
 
 use crate::company;
 

@@ -1,0 +1,3 @@
+//! Registries for the tests of other crates.
+
+pub mod world;
