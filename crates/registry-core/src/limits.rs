@@ -86,8 +86,6 @@ pub const EVAL_LOOKS: u64 = 4_000_000;
 pub const EVAL_VALUES: u64 = 1_000_000;
 /// Deepest nesting of what it may produce.
 pub const EVAL_DEPTH: usize = 100;
-/// Longest text that a bill of materials takes from an entity's metadata, in bytes.
-pub const SBOM_TEXT_BYTES: usize = 1024;
 /// Longest description and title of a `server.json`, in characters.
 pub const MCP_TEXT_CHARACTERS: usize = 100;
 /// Longest reason for a status that the MCP registry API gives, in characters.

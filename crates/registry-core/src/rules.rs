@@ -27,6 +27,8 @@ mod settings;
 mod source;
 mod still_needed;
 #[cfg(test)]
+#[path = "../../registry-fixtures/src/entities.rs"]
+#[expect(unreachable_pub, reason = "the file is a module of `registry-fixtures` too")]
 pub(crate) mod testing;
 mod tool_name;
 

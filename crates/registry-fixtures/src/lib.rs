@@ -1,3 +1,6 @@
 //! Registries for the tests of other crates.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+pub mod entities;
 pub mod world;

@@ -1,7 +1,5 @@
 //! Random registries. The set of names is small, so entities often refer to each other.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::sync::Arc;
 
 use proptest::{collection::vec, prelude::*, sample::select};

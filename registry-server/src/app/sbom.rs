@@ -7,7 +7,8 @@
 use std::{io, time::Duration};
 
 use bytes::Bytes;
-use registry_core::{At, Catalog, Key, Kind, Name, Revision, Timestamp, sbom::Bill, sbom::Format};
+use registry_core::{At, Catalog, Key, Kind, Name, Revision, Timestamp};
+use registry_sbom::{Bill, Format};
 use tokio::{
     runtime::Handle,
     sync::mpsc,

@@ -5,10 +5,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use registry_core::{
-    At, Catalog, Key, Kind, Name, Record, Revision, Version,
-    sbom::{Holder, Holders, holders},
-};
+use registry_core::{At, Catalog, Key, Kind, Name, Record, Revision, Version};
+use registry_sbom::{Holder, Holders, holders};
 
 use super::{
     App, at, beside,

@@ -4,9 +4,10 @@
 
 use registry_core::{commit::unfit_for_message, limits};
 use registry_proto::convert::{
-    InvalidAt, InvalidEntityKey, InvalidKind, InvalidPosition, InvalidSbomFormat, InvalidSetting,
-    InvalidState,
+    InvalidAt, InvalidEntityKey, InvalidKind, InvalidPosition, InvalidSetting, InvalidState,
 };
+
+use super::sbom::InvalidSbomFormat;
 
 /// Why a request cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -1,12 +1,11 @@
-//! `SbomService`: bills of materials and who contains what.
-//!
-//! Deliberately absent: anything but decoding, one call and encoding.
+//! `SbomService`: bills of materials and the entities that contain a component.
 
 use std::pin::Pin;
 
 use futures_util::{Stream, stream};
-use registry_core::{Key, Name, Record, Version, sbom::Holder};
+use registry_core::{Key, Name, Record, Version};
 use registry_proto::{convert, v1, v1::sbom_service_server::SbomService};
+use registry_sbom::{Format, Holder};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -18,6 +17,17 @@ use crate::app::{
     sbom::{self, Parts},
     who_has::{self, Held, WhoHas},
 };
+
+/// A format that is missing or unknown.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum InvalidSbomFormat {
+    /// `SBOM_FORMAT_UNSPECIFIED`, or the field was left out.
+    #[error("the format is missing; set it to CycloneDX 1.6 or 1.7, or SPDX 2.3 or 3.0")]
+    Unspecified,
+    /// An unknown number.
+    #[error("{0} is not the number of a format that this version knows")]
+    Unknown(i32),
+}
 
 type Responses = Pin<Box<dyn Stream<Item = Result<v1::ExportSbomResponse, Status>> + Send>>;
 
@@ -31,7 +41,7 @@ impl SbomService for Service {
     ) -> Result<Response<Responses>, Status> {
         let v1::ExportSbomRequest { root, format, at } = request.into_inner();
         let root = root.map(Key::try_from).transpose().map_err(InvalidRequest::from)?;
-        let format = convert::sbom_format(format).map_err(InvalidRequest::from)?;
+        let format = sbom_format(format).map_err(InvalidRequest::from)?;
         let at = convert::at(at).map_err(InvalidRequest::from)?;
         let parts = sbom::export(&self.app, root, format, at).await?;
         Ok(Response::new(Box::pin(stream::unfold(Some(parts), next))))
@@ -79,5 +89,16 @@ fn encode(holder: &Holder, record: &Record) -> v1::Holder {
     v1::Holder {
         path: holder.path.iter().map(v1::EntityKey::from).collect(),
         lifecycle: v1::LifecycleState::from(record.lifecycle.state).into(),
+    }
+}
+
+/// The format with this number.
+fn sbom_format(number: i32) -> Result<Format, InvalidSbomFormat> {
+    match v1::SbomFormat::try_from(number).map_err(|_| InvalidSbomFormat::Unknown(number))? {
+        v1::SbomFormat::Unspecified => Err(InvalidSbomFormat::Unspecified),
+        v1::SbomFormat::Cyclonedx16 => Ok(Format::CycloneDx16),
+        v1::SbomFormat::Cyclonedx17 => Ok(Format::CycloneDx17),
+        v1::SbomFormat::Spdx23 => Ok(Format::Spdx23),
+        v1::SbomFormat::Spdx30 => Ok(Format::Spdx30),
     }
 }

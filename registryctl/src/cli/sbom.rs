@@ -5,7 +5,8 @@
 use std::{convert::Infallible, path::PathBuf, str::FromStr};
 
 use clap::{ArgGroup, Args, Subcommand};
-use registry_core::{At, Key, Kind, sbom::Format};
+use registry_core::{At, Key, Kind};
+use registry_sbom::Format;
 
 use super::{AtArgs, Name};
 

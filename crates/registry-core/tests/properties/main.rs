@@ -16,6 +16,5 @@ mod mcp_registry;
 mod never_panics;
 mod paths;
 mod resolve;
-mod sbom;
 mod schemas;
 mod scope;

@@ -4,10 +4,8 @@
 
 use std::fs;
 
-use registry_core::{
-    At,
-    sbom::{Change, Difference, Format, Inventory, compare, read},
-};
+use registry_core::At;
+use registry_sbom::{Change, Difference, Format, Inventory, compare, read};
 use serde_json::{Value, json};
 
 use super::{Session, export};

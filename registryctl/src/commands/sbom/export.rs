@@ -1,9 +1,8 @@
-//! `sbom export`: one bill, received in parts.
-//!
-//! Deliberately absent: writing a part of a bill; it is written when all of it is there.
+//! `sbom export`: one bill, received in parts and written when it is complete.
 
-use registry_core::{At, Key, sbom::Format};
+use registry_core::{At, Key};
 use registry_proto::v1;
+use registry_sbom::Format;
 
 use super::{Session, save};
 use crate::{
@@ -28,7 +27,7 @@ pub(super) async fn fetch(
 ) -> Result<Vec<u8>, Failure> {
     let wanted = v1::ExportSbomRequest {
         root: root.map(Into::into),
-        format: v1::SbomFormat::from(format).into(),
+        format: number(format).into(),
         at: at.map(Into::into),
     };
     let mut parts = client.answer(client.sbom().export_sbom(request(wanted))).await?;
@@ -37,4 +36,13 @@ pub(super) async fn fetch(
         bytes.extend_from_slice(&part.chunk);
     }
     Ok(bytes)
+}
+
+fn number(format: Format) -> v1::SbomFormat {
+    match format {
+        Format::CycloneDx16 => v1::SbomFormat::Cyclonedx16,
+        Format::CycloneDx17 => v1::SbomFormat::Cyclonedx17,
+        Format::Spdx23 => v1::SbomFormat::Spdx23,
+        Format::Spdx30 => v1::SbomFormat::Spdx30,
+    }
 }

@@ -3,13 +3,11 @@
 //! Deliberately absent: the official schemas, which the front-door tests ask independent validators
 //! about.
 
+use registry_core::{Catalog, Key, LifecycleState, Timestamp};
+use registry_fixtures::entities::{agent, catalog, schema, server, set, source_tool, tool, with};
 use serde_json::{Value, json};
 
 use super::{Bill, Change, Format, compare, holders, read};
-use crate::{
-    Catalog, Key, LifecycleState, Timestamp,
-    rules::testing::{agent, catalog, schema, server, set, source_tool, tool, with},
-};
 
 fn on(kind: &str, name: &str) -> Value {
     let skill = (kind == "agent").then_some("work");

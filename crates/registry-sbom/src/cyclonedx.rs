@@ -7,6 +7,10 @@
 
 use std::io;
 
+use registry_core::{
+    catalog::Record,
+    reference::{Key, Kind},
+};
 use serde::Serialize;
 
 use super::{
@@ -15,10 +19,6 @@ use super::{
     license::License,
     metadata::Supplier,
     stream::{self, Each},
-};
-use crate::{
-    catalog::Record,
-    reference::{Key, Kind},
 };
 
 /// The `bom-ref` of what the bill is about, where that is not one of the components.

@@ -7,9 +7,9 @@
 use std::{fmt::Write as _, str::FromStr as _};
 
 use packageurl::PackageUrl;
+use registry_core::{commit::RegistryId, document::Digest, reference::Key};
 
 use super::metadata::{Metadata, Package};
-use crate::{commit::RegistryId, document::Digest, reference::Key};
 
 /// The package URL of an entity, in canonical form.
 pub(super) fn of(

@@ -1,27 +1,29 @@
-//! Verbs for the tests of the rules: small entities, and findings as text.
+//! Small entities, a catalog of them, and diagnostics as text.
 //!
-//! Deliberately absent: the rules.
+//! The unit tests of `registry-core` include this file as a module, because they need the types of the
+//! crate that is being tested.
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
-use super::{Proposed, plan};
-use crate::{
+use registry_core::{
     Catalog, Code, Commit, Diagnostic, Document, Kind, RegistryId, SealedCommit, Timestamp,
     lifecycle::{LifecycleState, Notice},
+    rules::{Proposed, plan},
 };
+use serde_json::{Value, json};
 
-pub(crate) fn register(kind: Kind, value: &Value) -> Proposed {
+/// The registration of a document.
+pub fn register(kind: Kind, value: &Value) -> Proposed {
     Proposed::Register(Arc::new(Document::parse(kind, value).unwrap()))
 }
 
-pub(crate) fn schema(name: &str, schema: &Value) -> Proposed {
+/// A schema.
+pub fn schema(name: &str, schema: &Value) -> Proposed {
     register(Kind::Schema, &json!({ "name": name, "version": "1.0.0", "schema": schema }))
 }
 
 /// A server that provides these tools: `name` or `name@version`.
-pub(crate) fn server(name: &str, provides: &[&str]) -> Proposed {
+pub fn server(name: &str, provides: &[&str]) -> Proposed {
     let provision = |text: &&str| {
         let (tool, version) = text.split_once('@').unwrap_or((text, "1.0.0"));
         json!({ "tool": tool, "version": version })
@@ -31,20 +33,20 @@ pub(crate) fn server(name: &str, provides: &[&str]) -> Proposed {
 }
 
 /// A tool with these members beside its name and version.
-pub(crate) fn tool(name: &str, members: Value) -> Proposed {
+pub fn tool(name: &str, members: Value) -> Proposed {
     let mut tool = json!({ "name": name, "version": "1.0.0" });
     merge(&mut tool, members);
     register(Kind::Tool, &tool)
 }
 
 /// The tool of this name of a server.
-pub(crate) fn source_tool(name: &str, server: &str) -> Proposed {
+pub fn source_tool(name: &str, server: &str) -> Proposed {
     let source = json!({ "server": server, "serverVersion": "1.0.0", "tool": name });
     tool(name, json!({ "source": source }))
 }
 
 /// An agent with the skill `work`.
-pub(crate) fn agent(name: &str, depends: &Value) -> Proposed {
+pub fn agent(name: &str, depends: &Value) -> Proposed {
     let sbom = json!({ "uri": "urn:agentgateway:sbom", "params": { "depends": depends } });
     let skill = json!({ "id": "work", "name": "Work", "description": "works", "tags": [] });
     let card = json!({
@@ -55,27 +57,31 @@ pub(crate) fn agent(name: &str, depends: &Value) -> Proposed {
     register(Kind::Agent, &card)
 }
 
-pub(crate) fn set(key: &str, state: LifecycleState, message: Option<&str>) -> Proposed {
+/// A lifecycle change.
+pub fn set(key: &str, state: LifecycleState, message: Option<&str>) -> Proposed {
     set_with(key, state, Notice::saying(message))
 }
 
-pub(crate) fn set_with(key: &str, state: LifecycleState, notice: Notice) -> Proposed {
+/// A lifecycle change with this notice.
+pub fn set_with(key: &str, state: LifecycleState, notice: Notice) -> Proposed {
     Proposed::SetLifecycle { key: key.parse().unwrap(), state, notice }
 }
 
 /// The same entity with these members too.
-pub(crate) fn with(proposed: &Proposed, members: Value) -> Proposed {
+pub fn with(proposed: &Proposed, members: Value) -> Proposed {
     let Proposed::Register(document) = proposed else { panic!("not a registration") };
     let mut value = document.entity().to_value();
     merge(&mut value, members);
     register(document.key().kind, &value)
 }
 
-pub(crate) fn renamed(proposed: &Proposed, name: &str) -> Proposed {
+/// The same entity with another name.
+pub fn renamed(proposed: &Proposed, name: &str) -> Proposed {
     with(proposed, json!({ "name": name }))
 }
 
-pub(crate) fn versioned(proposed: &Proposed, version: &str) -> Proposed {
+/// The same entity with another version.
+pub fn versioned(proposed: &Proposed, version: &str) -> Proposed {
     with(proposed, json!({ "version": version }))
 }
 
@@ -85,7 +91,7 @@ fn merge(value: &mut Value, members: Value) {
 }
 
 /// A catalog with these changes in its first revision, right or wrong.
-pub(crate) fn catalog(registered: &[Proposed]) -> Catalog {
+pub fn catalog(registered: &[Proposed]) -> Catalog {
     let mut catalog = Catalog::empty(RegistryId::new("test"));
     let effects = plan(&catalog, registered).effects;
     let documents = registered.iter().filter_map(Proposed::document).cloned();
@@ -104,18 +110,19 @@ pub(crate) fn catalog(registered: &[Proposed]) -> Catalog {
 }
 
 /// All findings, one a line: `severity[code] entity at "pointer": message (help)`.
-pub(crate) fn found(registered: &[Proposed], batch: &[Proposed]) -> String {
+pub fn found(registered: &[Proposed], batch: &[Proposed]) -> String {
     lines(&plan(&catalog(registered), batch).diagnostics)
 }
 
 /// The findings of one code.
-pub(crate) fn found_of(code: Code, registered: &[Proposed], batch: &[Proposed]) -> String {
+pub fn found_of(code: Code, registered: &[Proposed], batch: &[Proposed]) -> String {
     let mut found = plan(&catalog(registered), batch).diagnostics;
     found.retain(|diagnostic| diagnostic.code == code);
     lines(&found)
 }
 
-pub(crate) fn lines(found: &[Diagnostic]) -> String {
+/// Diagnostics, one a line.
+pub fn lines(found: &[Diagnostic]) -> String {
     let line = |d: &Diagnostic| match &d.help {
         Some(help) => format!("{d} ({help})"),
         None => d.to_string(),

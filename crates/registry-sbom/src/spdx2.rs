@@ -6,6 +6,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, io};
 
+use registry_core::reference::Kind;
 use serde::Serialize;
 
 use super::{
@@ -14,7 +15,6 @@ use super::{
     license::{self, License},
     stream::{self, Each},
 };
-use crate::reference::Kind;
 
 const DOCUMENT: &str = "SPDXRef-DOCUMENT";
 /// The package that stands for the whole registry; no entity's identifier has no `-2F` in it.

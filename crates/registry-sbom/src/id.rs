@@ -4,8 +4,9 @@
 
 use std::fmt::Write as _;
 
+use registry_core::{document::Digest, reference::Key, timestamp::Timestamp};
+
 use super::{Bill, Format};
-use crate::{document::Digest, reference::Key, timestamp::Timestamp};
 
 /// The UUID of a bill in a form: of version 8 (RFC 9562), from SHA-256 over the registry, the
 /// revision with its chain hash, the root and the form.

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use registry_core::reference::Key;
 use serde_json::{Map, Value};
 
 use super::{cyclonedx, id};
-use crate::reference::Key;
 
 /// What a bill lists: entries by name and version.
 pub type Inventory = BTreeMap<(String, String), Entry>;

@@ -8,7 +8,7 @@ use std::{
     ops::Bound,
 };
 
-use crate::{
+use registry_core::{
     catalog::Catalog,
     reference::{Key, Kind},
 };

@@ -6,7 +6,9 @@
 use serde_json::{Map, Value};
 
 use super::{license::License, url::is_web_address};
-use crate::limits;
+
+/// Longest text that a bill takes from an entity's metadata, in bytes.
+pub(super) const TEXT_BYTES: usize = 1024;
 
 /// An entity's metadata, as far as bills read it.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +107,7 @@ fn text(value: &Value) -> Option<&str> {
 /// The text without space around it, unless nothing is left, or too much, or what steers a screen.
 fn usable(text: &str) -> Option<&str> {
     let text = text.trim();
-    let fits = !text.is_empty() && text.len() <= limits::SBOM_TEXT_BYTES;
+    let fits = !text.is_empty() && text.len() <= TEXT_BYTES;
     (fits && !text.chars().any(char::is_control)).then_some(text)
 }
 
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn odd_values_count_as_absent() {
-        let long = "x".repeat(limits::SBOM_TEXT_BYTES + 1);
+        let long = "x".repeat(TEXT_BYTES + 1);
         for odd in
             [json!(7), json!(null), json!([]), json!({}), json!(" "), json!("a\nb"), json!(long)]
         {

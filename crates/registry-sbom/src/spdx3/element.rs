@@ -2,12 +2,10 @@
 //!
 //! Deliberately absent: their order in the graph.
 
+use registry_core::reference::{Key, Kind};
 use serde::Serialize;
 
-use crate::{
-    reference::{Key, Kind},
-    sbom::{Bill, id, item::Item, license::License},
-};
+use crate::{Bill, id, item::Item, license::License};
 
 /// One element. The order of the members is that of the file.
 #[derive(Serialize)]

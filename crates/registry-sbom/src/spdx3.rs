@@ -9,6 +9,7 @@ mod element;
 use std::{cell::RefCell, collections::BTreeSet, io};
 
 use element::{Element, Names, Relation};
+use registry_core::reference::Kind;
 use serde::Serialize;
 
 use super::{
@@ -18,7 +19,6 @@ use super::{
     metadata::Supplier,
     stream::{self, Each},
 };
-use crate::reference::Kind;
 
 #[derive(Serialize)]
 struct Document<G> {

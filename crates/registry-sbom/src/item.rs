@@ -2,21 +2,20 @@
 //!
 //! Deliberately absent: what it refers to; the bill knows its edges.
 
-use serde_json::{Map, Value};
-
-use super::{
-    license::License,
-    metadata::{Metadata, Supplier},
-    purl,
-    url::is_web_address,
-};
-use crate::{
+use registry_core::{
     catalog::{Catalog, Record},
     document::Digest,
     entity::{Agent, Entity, Implementation, Tool},
     lifecycle::{Lifecycle, Notice},
-    limits,
     reference::Key,
+};
+use serde_json::{Map, Value};
+
+use super::{
+    license::License,
+    metadata::{Metadata, Supplier, TEXT_BYTES},
+    purl,
+    url::is_web_address,
 };
 
 /// One entity of a bill.
@@ -104,9 +103,7 @@ impl Item {
 
     /// Adds a property, unless it is too long or has control characters.
     fn add(&mut self, name: &str, value: &str) {
-        let fits = |text: &str| {
-            text.len() <= limits::SBOM_TEXT_BYTES && !text.chars().any(char::is_control)
-        };
+        let fits = |text: &str| text.len() <= TEXT_BYTES && !text.chars().any(char::is_control);
         if fits(name) && fits(value) && !value.is_empty() {
             self.properties.push((name.to_owned(), value.to_owned()));
         }

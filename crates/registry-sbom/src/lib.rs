@@ -1,4 +1,4 @@
-//! Bills of materials: what an agent, a tool, a server, a schema or the whole registry consists of
+//! Bills of materials (SBOM): what an agent, a tool, a server, a schema or the whole registry consists of
 //! at a revision, as CycloneDX or SPDX.
 //!
 //! A bill is a pure function of the catalog, the time of its revision and the root: whoever writes
@@ -6,7 +6,6 @@
 //! by the graph's edges; for a server also the tools that it provides, with all that they need,
 //! because they are what it offers. A server that is only needed brings none of its other tools.
 //! Metadata that cannot be used is left out, never an error; `docs/sbom.md` has the rules.
-//! Deliberately absent: vulnerabilities, and anything that is not in the registry.
 
 mod compare;
 mod cyclonedx;
@@ -26,16 +25,16 @@ mod url;
 
 use std::{collections::BTreeSet, fmt, io, str::FromStr, sync::Arc};
 
-pub use compare::{Change, Difference, compare};
-pub use holders::{Holder, Holders, holders};
-pub use read::{Entry, InvalidBill, Inventory, read};
-
-use crate::{
+use registry_core::{
     catalog::{Catalog, Record},
     graph,
     reference::{Key, Kind},
     timestamp::Timestamp,
 };
+
+pub use compare::{Change, Difference, compare};
+pub use holders::{Holder, Holders, holders};
+pub use read::{Entry, InvalidBill, Inventory, read};
 
 /// What the hashes of a bill are of.
 const HASHES: &str = "SHA-256 of the registered document (RFC 8785)";
