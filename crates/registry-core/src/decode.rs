@@ -1,7 +1,7 @@
-//! Strict reading of JSON: every problem of a document at once, each with its JSON pointer.
+//! Strict reading of JSON: all problems of a document at once, each with its JSON pointer.
 //!
-//! serde stops at the first problem and knows no pointers, hence these few combinators. `$comment`
-//! is allowed in every object. Deliberately absent: what the fields mean.
+//! serde stops at the first problem and does not know pointers, hence these combinators. `$comment`
+//! is allowed in every object.
 
 use std::{cell::RefCell, fmt};
 
@@ -17,7 +17,7 @@ use crate::{
 
 /// A place in a document, kept on the stack and only written out when something is wrong there.
 #[derive(Clone, Copy)]
-pub(crate) struct At<'a> {
+pub struct At<'a> {
     parent: Option<&'a At<'a>>,
     step: Step<'a>,
 }
@@ -30,18 +30,21 @@ enum Step<'a> {
 }
 
 impl<'a> At<'a> {
-    pub(crate) const ROOT: Self = Self { parent: None, step: Step::Root };
+    /// The document itself.
+    pub const ROOT: Self = Self { parent: None, step: Step::Root };
 
-    pub(crate) fn member(&'a self, name: &'a str) -> At<'a> {
+    /// A member of this object.
+    pub fn member(&'a self, name: &'a str) -> At<'a> {
         At { parent: Some(self), step: Step::Member(name) }
     }
 
-    pub(crate) fn index(&'a self, index: usize) -> At<'a> {
+    /// An item of this array.
+    pub fn index(&'a self, index: usize) -> At<'a> {
         At { parent: Some(self), step: Step::Index(index) }
     }
 
     /// Another member of the same object.
-    pub(crate) fn beside(self, name: &'a str) -> At<'a> {
+    pub fn beside(self, name: &'a str) -> At<'a> {
         At { step: Step::Member(name), ..self }
     }
 }
@@ -61,17 +64,17 @@ impl fmt::Display for At<'_> {
 }
 
 /// Escapes a member name for a JSON pointer (RFC 6901 section 3).
-pub(crate) fn escape(name: &str) -> String {
+pub fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
 /// Collects the problems of one document.
 #[derive(Default)]
-pub(crate) struct Problems(RefCell<Vec<Diagnostic>>);
+pub struct Problems(RefCell<Vec<Diagnostic>>);
 
 impl Problems {
     /// Adds a problem, unless there are very many already.
-    pub(crate) fn push(&self, diagnostic: Diagnostic) {
+    pub fn push(&self, diagnostic: Diagnostic) {
         let mut found = self.0.borrow_mut();
         if found.len() < limits::PROBLEMS {
             found.push(diagnostic);
@@ -79,29 +82,31 @@ impl Problems {
     }
 
     /// A `document-invalid` at this place.
-    pub(crate) fn invalid(&self, at: At<'_>, message: impl Into<String>, help: impl Into<String>) {
+    pub fn invalid(&self, at: At<'_>, message: impl Into<String>, help: impl Into<String>) {
         self.push(
             Diagnostic::error(Code::DocumentInvalid, at.to_string(), message).with_help(help),
         );
     }
 
     /// A warning at this place.
-    pub(crate) fn warn(&self, at: At<'_>, message: impl Into<String>, help: impl Into<String>) {
+    pub fn warn(&self, at: At<'_>, message: impl Into<String>, help: impl Into<String>) {
         self.push(
             Diagnostic::warning(Code::DocumentInvalid, at.to_string(), message).with_help(help),
         );
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there are no problems.
+    pub fn is_empty(&self) -> bool {
         self.0.borrow().is_empty()
     }
 
-    pub(crate) fn into_vec(self) -> Vec<Diagnostic> {
+    /// All problems, in the order in which they were found.
+    pub fn into_vec(self) -> Vec<Diagnostic> {
         self.0.into_inner()
     }
 
     /// Reads a value as an object.
-    pub(crate) fn object<'a>(&'a self, value: &'a Value, at: At<'a>) -> Option<Fields<'a>> {
+    pub fn object<'a>(&'a self, value: &'a Value, at: At<'a>) -> Option<Fields<'a>> {
         if let Value::Object(map) = value {
             Some(Fields { map, at, problems: self, known: RefCell::default() })
         } else {
@@ -110,7 +115,8 @@ impl Problems {
         }
     }
 
-    pub(crate) fn string<'a>(&self, value: &'a Value, at: At<'_>) -> Option<&'a str> {
+    /// A text of at most [`limits::TEXT_BYTES`] bytes.
+    pub fn string<'a>(&self, value: &'a Value, at: At<'_>) -> Option<&'a str> {
         let Value::String(text) = value else {
             self.wrong_type(value, at, "a string");
             return None;
@@ -124,7 +130,8 @@ impl Problems {
         Some(text)
     }
 
-    pub(crate) fn name(&self, kind: Kind, value: &Value, at: At<'_>) -> Option<Name> {
+    /// A valid name of an entity of this kind.
+    pub fn name(&self, kind: Kind, value: &Value, at: At<'_>) -> Option<Name> {
         match Name::parse(kind, self.string(value, at)?) {
             Ok(name) => Some(name),
             Err(e) => {
@@ -135,7 +142,8 @@ impl Problems {
         }
     }
 
-    pub(crate) fn version(&self, value: &Value, at: At<'_>) -> Option<Version> {
+    /// An exact version.
+    pub fn version(&self, value: &Value, at: At<'_>) -> Option<Version> {
         match Version::parse(self.string(value, at)?) {
             Ok(version) => Some(version),
             Err(e) => {
@@ -147,7 +155,7 @@ impl Problems {
     }
 
     /// Reads each item of an array; a wrong one is reported and left out.
-    pub(crate) fn items<T>(
+    pub fn items<T>(
         &self,
         value: &Value,
         at: At<'_>,
@@ -165,14 +173,15 @@ impl Problems {
         items.iter().enumerate().filter_map(|(i, item)| read(item, at.index(i))).collect()
     }
 
-    pub(crate) fn wrong_type(&self, value: &Value, at: At<'_>, expected: &str) {
+    /// Reports a value of another type than expected.
+    pub fn wrong_type(&self, value: &Value, at: At<'_>, expected: &str) {
         let message = format!("expected {expected}, got {}", describe(value));
         self.invalid(at, message, format!("write {expected}"));
     }
 }
 
 /// The members of one object, and which of them were asked for.
-pub(crate) struct Fields<'a> {
+pub struct Fields<'a> {
     map: &'a Map<String, Value>,
     at: At<'a>,
     problems: &'a Problems,
@@ -180,26 +189,28 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn problems(&self) -> &'a Problems {
+    /// The problems of the document.
+    pub fn problems(&self) -> &'a Problems {
         self.problems
     }
 
-    pub(crate) fn here(&self) -> At<'a> {
+    /// The object's own place.
+    pub fn here(&self) -> At<'a> {
         self.at
     }
 
     /// The pointer of a member.
-    pub(crate) fn at(&'a self, name: &'static str) -> At<'a> {
+    pub fn at(&'a self, name: &'static str) -> At<'a> {
         self.at.member(name)
     }
 
     /// A member that may be absent; `null` counts as absent.
-    pub(crate) fn get(&self, name: &'static str) -> Option<&'a Value> {
+    pub fn get(&self, name: &'static str) -> Option<&'a Value> {
         self.raw(name).filter(|value| !value.is_null())
     }
 
     /// A member as it is written, `null` too.
-    pub(crate) fn raw(&self, name: &'static str) -> Option<&'a Value> {
+    pub fn raw(&self, name: &'static str) -> Option<&'a Value> {
         let mut known = self.known.borrow_mut();
         if !known.contains(&name) {
             known.push(name);
@@ -208,7 +219,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A member that must be there.
-    pub(crate) fn require(&self, name: &'static str) -> Option<&'a Value> {
+    pub fn require(&self, name: &'static str) -> Option<&'a Value> {
         let found = self.get(name);
         if found.is_none() {
             let message = format!("the required field `{name}` is missing");
@@ -217,15 +228,18 @@ impl<'a> Fields<'a> {
         found
     }
 
-    pub(crate) fn optional_string(&'a self, name: &'static str) -> Option<String> {
+    /// A text, if the field is present.
+    pub fn optional_string(&'a self, name: &'static str) -> Option<String> {
         self.problems.string(self.get(name)?, self.at(name)).map(str::to_owned)
     }
 
-    pub(crate) fn required_string(&'a self, name: &'static str) -> Option<String> {
+    /// A text. A missing field is a problem.
+    pub fn required_string(&'a self, name: &'static str) -> Option<String> {
         self.problems.string(self.require(name)?, self.at(name)).map(str::to_owned)
     }
 
-    pub(crate) fn optional_bool(&'a self, name: &'static str) -> Option<bool> {
+    /// A boolean, if the field is present.
+    pub fn optional_bool(&'a self, name: &'static str) -> Option<bool> {
         let value = self.get(name)?;
         if value.as_bool().is_none() {
             self.problems.wrong_type(value, self.at(name), "true or false");
@@ -233,21 +247,24 @@ impl<'a> Fields<'a> {
         value.as_bool()
     }
 
-    pub(crate) fn required_bool(&'a self, name: &'static str) -> Option<bool> {
+    /// A boolean. A missing field is a problem.
+    pub fn required_bool(&'a self, name: &'static str) -> Option<bool> {
         self.require(name)?;
         self.optional_bool(name)
     }
 
-    pub(crate) fn name(&'a self, kind: Kind, name: &'static str) -> Option<Name> {
+    /// A valid name of an entity of this kind. A missing field is a problem.
+    pub fn name(&'a self, kind: Kind, name: &'static str) -> Option<Name> {
         self.problems.name(kind, self.require(name)?, self.at(name))
     }
 
-    pub(crate) fn version(&'a self, name: &'static str) -> Option<Version> {
+    /// An exact version. A missing field is a problem.
+    pub fn version(&'a self, name: &'static str) -> Option<Version> {
         self.problems.version(self.require(name)?, self.at(name))
     }
 
     /// An open JSON object (metadata, defaults …), kept as it is.
-    pub(crate) fn open_object(&'a self, name: &'static str) -> Option<Map<String, Value>> {
+    pub fn open_object(&'a self, name: &'static str) -> Option<Map<String, Value>> {
         let value = self.get(name)?;
         if let Value::Object(map) = value {
             Some(map.clone())
@@ -258,7 +275,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A JSON Schema: an object or a boolean, kept as it is.
-    pub(crate) fn json_schema(&'a self, name: &'static str) -> Option<Value> {
+    pub fn json_schema(&'a self, name: &'static str) -> Option<Value> {
         let value = self.get(name)?;
         if matches!(value, Value::Object(_) | Value::Bool(_)) {
             Some(value.clone())
@@ -273,7 +290,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A list that may be absent.
-    pub(crate) fn list<T>(
+    pub fn list<T>(
         &'a self,
         name: &'static str,
         read: impl FnMut(&Value, At<'_>) -> Option<T>,
@@ -284,19 +301,20 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(crate) fn strings(&'a self, name: &'static str) -> Vec<String> {
+    /// A list of texts, empty if the field is missing.
+    pub fn strings(&'a self, name: &'static str) -> Vec<String> {
         self.list(name, |value, at| self.problems.string(value, at).map(str::to_owned))
     }
 
     /// The members that nobody asked for.
-    pub(crate) fn unknown(&self) -> Vec<&'a str> {
+    pub fn unknown(&self) -> Vec<&'a str> {
         let known = self.known.borrow();
         let is_unknown = |name: &&str| *name != "$comment" && !known.contains(name);
         self.map.keys().map(String::as_str).filter(is_unknown).collect()
     }
 
     /// Ends the reading: every member that nobody asked for is unknown.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         for name in self.unknown() {
             let message = format!("unknown field `{}`", name.chars().take(64).collect::<String>());
             let help = format!("the fields here are {}", self.known.borrow().join(", "));
@@ -306,7 +324,7 @@ impl<'a> Fields<'a> {
 }
 
 /// What a JSON value is, for an error message; long texts are cut.
-pub(crate) fn describe(value: &Value) -> String {
+pub fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),

@@ -28,6 +28,9 @@ use crate::{
     version::Version,
 };
 
+/// The member of `metadata` that names the source by which a document is managed.
+pub const MANAGED_BY: &str = "managedBy";
+
 /// One entity of any kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]

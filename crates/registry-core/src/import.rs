@@ -13,7 +13,6 @@ mod names;
 mod origins;
 mod remedy;
 mod repair;
-pub mod text;
 mod wording;
 
 use serde::Serialize;
@@ -21,12 +20,14 @@ use serde_json::{Map, Value, json};
 
 pub use a2a::{CardWishes, agent};
 pub use loose::registry_file;
-pub use mcp::{LiveServer, Naming, Wishes, public_remote, server};
-pub use names::{name_of, version_of};
+pub use mcp::{Naming, Wishes, public_remote, server};
 pub use remedy::remedy;
 pub use repair::{By, Repair, Repairs, Unlisted};
 
-use crate::{entity::Entity, reference::Kind};
+use crate::{
+    entity::{Entity, MANAGED_BY},
+    reference::Kind,
+};
 
 /// Registry-v2 documents in the making: JSON of each kind, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -150,6 +151,3 @@ impl Draft {
         }
     }
 }
-
-/// The member of `metadata` that says from which source a document is managed.
-pub const MANAGED_BY: &str = "managedBy";

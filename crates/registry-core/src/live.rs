@@ -15,12 +15,27 @@ use serde_json::Value;
 use crate::{
     catalog::Catalog,
     compatibility::Budget,
-    entity::{Entity, Server, Tool},
-    import::{LiveServer, name_of, text::Sign, version_of},
+    entity::{Entity, Exposure, Server, Tool},
     lifecycle::LifecycleState,
+    name::name_of,
     reference::{Key, Kind},
     schema_inline,
+    text::Sign,
+    version::version_of,
 };
+
+/// The answers of a live server.
+#[derive(Debug, Clone, Default)]
+pub struct LiveServer {
+    /// Its `serverInfo`.
+    pub info: Value,
+    /// Its tools, all pages, in their order.
+    pub tools: Vec<Value>,
+    /// Which of them are not as MCP has them, by their places, and why.
+    pub unread: BTreeMap<usize, String>,
+    /// Its features other than tools.
+    pub features: Vec<Exposure>,
+}
 
 /// What a difference means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

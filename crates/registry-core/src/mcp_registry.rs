@@ -2,14 +2,12 @@
 //! server entities keep, and the lists that clients page through.
 //!
 //! A `server.json` has a name, a version and a description, as an entity has; everything else is
-//! kept in the entity's metadata under [`METADATA_KEY`], so that what is imported is served again as
+//! kept in the entity's metadata under [`METADATA_KEY`](crate::server_json::METADATA_KEY), so that what is imported is served again as
 //! it came. Deliberately absent: HTTP, cursors as text, and who may publish.
 
-mod argument;
 mod convert;
 mod listing;
 mod older;
-mod part;
 mod read;
 mod response;
 mod served;
@@ -17,7 +15,6 @@ mod served;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use convert::misfits;
 pub use listing::{Entry, Filter, Listing, Page, Place};
 pub use read::{Found, Reading, document, find, imported, more_pages};
 pub use response::{InvalidStatus, ServerList, ServerResponse, Status, VersionsUpdated};
@@ -28,11 +25,6 @@ use crate::version::Version;
 /// The schema by which everything that is served is valid.
 pub const SCHEMA: &str =
     "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json";
-/// The member of a server entity's metadata that holds the rest of its `server.json`.
-pub const METADATA_KEY: &str = "serverJson";
-/// The one member of a `server.json`'s `_meta` that is kept.
-pub const PUBLISHER_META: &str = "io.modelcontextprotocol.registry/publisher-provided";
-
 /// The member of an answer's `_meta` in which the API says what a registry knows of a server.
 const OFFICIAL_META: &str = "io.modelcontextprotocol.registry/official";
 

@@ -116,6 +116,37 @@ impl Name {
     }
 }
 
+/// The valid name closest to a text; `None` if no character of it can be kept.
+pub fn name_of(kind: Kind, text: &str) -> Option<Name> {
+    if let Ok(name) = Name::parse(kind, text) {
+        return Some(name);
+    }
+    let text = text.trim_start_matches('@');
+    let name = match text.split_once('/') {
+        Some((namespace, rest)) if kind.has_namespaces() => {
+            let (namespace, rest) = (part(kind, namespace), part(kind, rest));
+            let joined = [namespace, rest].into_iter().filter(|part| !part.is_empty());
+            joined.collect::<Vec<_>>().join("/")
+        }
+        _ => part(kind, text),
+    };
+    Name::parse(kind, name.get(..LONGEST).unwrap_or(&name)).ok()
+}
+
+/// One part of a name, with each run of invalid characters replaced by one separator.
+fn part(kind: Kind, text: &str) -> String {
+    let separator = if kind == Kind::Tool { '_' } else { '-' };
+    let mut part = String::new();
+    for character in text.chars() {
+        if is_allowed(character) {
+            part.push(character);
+        } else if !part.is_empty() && !part.ends_with(separator) {
+            part.push(separator);
+        }
+    }
+    part.trim_end_matches(separator).to_owned()
+}
+
 fn is_allowed(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '.' | '-')
 }
@@ -162,5 +193,19 @@ mod tests {
         assert!(refused(Kind::Server, &"x".repeat(129)).contains("has 129"));
         let long = format!("com.example/{}", "n".repeat(189));
         assert!(refused(Kind::Server, &long).contains("at most 200 characters"));
+    }
+
+    #[test]
+    fn names_are_kept_or_brought_to_the_rules() {
+        let name = |kind, text| name_of(kind, text).map(|name| name.to_string());
+        assert_eq!(name(Kind::Tool, "read_file").as_deref(), Some("read_file"));
+        assert_eq!(name(Kind::Tool, "files/read file!").as_deref(), Some("files_read_file"));
+        assert_eq!(name(Kind::Server, "My Server (beta)").as_deref(), Some("My-Server-beta"));
+        assert_eq!(name(Kind::Server, "@acme/docs/x").as_deref(), Some("acme/docs-x"));
+        assert_eq!(name(Kind::Server, "größe/").as_deref(), Some("gr-e"));
+        assert_eq!(name(Kind::Tool, "検索"), None);
+        assert_eq!(name(Kind::Tool, ""), None);
+        assert_eq!(name(Kind::Tool, ".."), None);
+        assert_eq!(name(Kind::Tool, &"x ".repeat(500)).unwrap().len(), 128);
     }
 }

@@ -13,9 +13,8 @@ use serde_json::Value;
 use crate::{
     catalog::{Catalog, Record},
     document::Document,
-    entity::Entity,
+    entity::{Entity, MANAGED_BY},
     graph::{Direction, Reach},
-    import::MANAGED_BY,
     lifecycle::{LifecycleState, Notice},
     reference::{Key, Kind},
     rules::Proposed,

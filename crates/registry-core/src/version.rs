@@ -110,6 +110,27 @@ impl Version {
     }
 }
 
+/// The exact version closest to a text: `v1.2` is `1.2.0`, `2026.01.05` is `2026.1.5`.
+pub fn version_of(text: &str) -> Option<Version> {
+    let text = text.trim();
+    if let Ok(version) = Version::parse(text) {
+        return Some(version);
+    }
+    let text = text.strip_prefix(['v', 'V', '=']).unwrap_or(text).trim();
+    let end = text.find(['-', '+']).unwrap_or(text.len());
+    let (core, rest) = text.split_at(end);
+    let mut numbers = Vec::new();
+    for number in core.split('.').take(4) {
+        numbers.push(number.parse::<u32>().ok()?);
+    }
+    if numbers.len() > 3 {
+        return None;
+    }
+    numbers.resize(3, 0);
+    let core: Vec<_> = numbers.iter().map(u32::to_string).collect();
+    Version::parse(&format!("{}{rest}", core.join("."))).ok()
+}
+
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
@@ -206,5 +227,22 @@ mod tests {
             ["1.10.0", "1.2.0", "1.10.0-rc.1"].iter().map(|v| Version::parse(v).unwrap()).collect();
         versions.sort();
         assert_eq!(format!("{versions:?}"), "[1.2.0, 1.10.0-rc.1, 1.10.0]");
+    }
+
+    #[test]
+    fn versions_are_exact_or_made_so() {
+        let version = |text: &str| version_of(text).map(|version| version.to_string());
+        for (text, expected) in [
+            ("1.2.3", "1.2.3"),
+            ("v1.2.3-rc.1", "1.2.3-rc.1"),
+            ("1.2", "1.2.0"),
+            ("3", "3.0.0"),
+            (" 2026.01.05 ", "2026.1.5"),
+        ] {
+            assert_eq!(version(text).as_deref(), Some(expected), "{text}");
+        }
+        for bad in ["", "latest", "1.2.3.4", "one", "1..2", "99999999999"] {
+            assert_eq!(version(bad), None, "{bad}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: letters of other scripts that look alike.
 
-use crate::import::text::is_hidden;
+use crate::text::is_hidden;
 
 /// Whether a person does not see a part of a text: control characters, those without a shape or
 /// with an empty one, those that only change how others look, and spaces at an end or side by side.

@@ -4,7 +4,7 @@
 
 use std::{collections::HashSet, error::Error, fmt, iter, time::Duration};
 
-use registry_core::{entity::Exposure, import::LiveServer, limits};
+use registry_core::{entity::Exposure, limits, live::LiveServer};
 use rmcp::{
     ClientLifecycleMode, ClientServiceExt as _, RoleClient, ServiceError,
     model::{

@@ -21,31 +21,17 @@ use super::{
     factor::{self, Factored},
     names,
     repair::quoted,
-    text::clean,
     wording::{screened_members, worded},
 };
 use crate::{
-    entity::Exposure, limits, mcp_registry::METADATA_KEY, name::Name, reference::Kind,
-    version::Version,
+    entity::Exposure, limits, live::LiveServer, name::Name, reference::Kind,
+    server_json::METADATA_KEY, text::clean, version::Version,
 };
 
 /// The version of a server that does not say its own.
 const FIRST_VERSION: &str = "0.1.0";
 /// Most tool names that a problem lists.
 const SHOWN: usize = 20;
-
-/// What a live server said.
-#[derive(Debug, Clone, Default)]
-pub struct LiveServer {
-    /// Its `serverInfo`.
-    pub info: Value,
-    /// Its tools, all pages, in their order.
-    pub tools: Vec<Value>,
-    /// Which of them are not as MCP has them, by their places, and why.
-    pub unread: BTreeMap<usize, String>,
-    /// Its features other than tools.
-    pub features: Vec<Exposure>,
-}
 
 /// What the user wants otherwise.
 #[derive(Debug, Clone, Default)]

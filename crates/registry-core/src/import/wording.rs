@@ -4,12 +4,13 @@
 
 use serde_json::{Map, Value};
 
-use super::{
-    Repairs,
-    repair::quoted,
+use super::{Repairs, repair::quoted};
+use crate::{
+    document::pointer_join,
+    json_schema::map_objects,
+    limits,
     text::{Sign, clean, each_text, signs},
 };
-use crate::{document::pointer_join, json_schema::map_objects, limits};
 
 /// What is to be done about a text with a sign.
 const READ_IT: &str = "read it before you register it";

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::{Class, compare};
 use crate::{
     catalog::Catalog,
-    import::{LiveServer, Wishes, server},
+    import::{Wishes, server},
+    live::LiveServer,
     registry_file::RegistryFile,
     rules::{
         Proposed,

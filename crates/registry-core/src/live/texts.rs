@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 use super::{Class, Comparison, Difference};
 use crate::{
-    import::text::{Sign, each_text, mentioned, phrases},
     json_schema::each_object,
     reference::Kind,
+    text::{Sign, each_text, mentioned, phrases},
 };
 
 /// How much longer a text may get before that is a sign.

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{METADATA_KEY, SCHEMA, ServerDetail, part};
+use super::{SCHEMA, ServerDetail};
 use crate::{
     decode::{At, Problems},
     diagnostic::Diagnostic,
@@ -14,6 +14,7 @@ use crate::{
     limits,
     name::Name,
     reference::Kind,
+    server_json::{self, METADATA_KEY},
 };
 
 impl ServerDetail {
@@ -62,8 +63,8 @@ fn fitting(rest: &Map<String, Value>) -> Map<String, Value> {
         if own.contains(&name.as_str()) {
             return None;
         }
-        let Some((_, check)) = part::PARTS.iter().find(|(part, _)| part == name) else {
-            return Some((name.clone(), part::without_nulls(value)?));
+        let Some((_, check)) = server_json::PARTS.iter().find(|(part, _)| part == name) else {
+            return Some((name.clone(), server_json::without_nulls(value)?));
         };
         let problems = Problems::default();
         let kept = check(&problems, value, At::ROOT);
@@ -71,24 +72,6 @@ fn fitting(rest: &Map<String, Value>) -> Map<String, Value> {
         Some((name.clone(), kept.filter(|_| is_valid)?))
     };
     rest.iter().filter_map(check).collect()
-}
-
-/// What of an entity's metadata cannot be served, and why; the pointers lead into its document.
-pub fn misfits(server: &Server) -> Vec<Diagnostic> {
-    let rest = server.metadata.as_ref().and_then(|metadata| metadata.get(METADATA_KEY));
-    let Some(rest) = rest else { return Vec::new() };
-    let problems = Problems::default();
-    let metadata = At::ROOT;
-    let metadata = metadata.member("metadata");
-    let at = metadata.member(METADATA_KEY);
-    if problems.object(rest, at).is_some() {
-        for (name, check) in part::PARTS {
-            if let Some(value) = rest.get(name).filter(|value| !value.is_null()) {
-                check(&problems, value, at.member(name));
-            }
-        }
-    }
-    problems.into_vec()
 }
 
 /// A text of at most so many characters, cut between words.

@@ -6,16 +6,17 @@
 
 use serde_json::{Map, Value};
 
-use super::{METADATA_KEY, OFFICIAL_META, SCHEMA, ServerDetail, Status, older, part};
+use super::{OFFICIAL_META, SCHEMA, ServerDetail, Status, older};
 use crate::{
     decode::{At, Fields, Problems, escape},
     diagnostic::{Code, Diagnostic},
     document::Document,
     entity::Entity,
-    import::text::clean,
     limits,
     name::Name,
     reference::Kind,
+    server_json::{self, METADATA_KEY},
+    text::clean,
     version::Version,
 };
 
@@ -43,20 +44,20 @@ fn read(problems: &Problems, value: &Value) -> Option<ServerDetail> {
     let fields = problems.object(value, At::ROOT)?;
     hidden(problems, value, At::ROOT);
     let name = name(problems, &fields);
-    let description = part::text(&fields, "description", limits::MCP_TEXT_CHARACTERS);
+    let description = server_json::text(&fields, "description", limits::MCP_TEXT_CHARACTERS);
     fields.require("description");
     let version = version(problems, &fields);
     schema(problems, &fields);
     let mut more = Map::new();
-    for (member, check) in part::PARTS {
+    for (member, check) in server_json::PARTS {
         if let Some(value) = fields.get(member)
             && let Some(kept) = check(problems, value, fields.at(member))
         {
             more.insert((*member).to_owned(), kept);
         }
     }
-    for member in part::warn_unknown(&fields) {
-        if let Some(kept) = value.get(member).and_then(part::without_nulls) {
+    for member in server_json::warn_unknown(&fields) {
+        if let Some(kept) = value.get(member).and_then(server_json::without_nulls) {
             more.insert(member.to_owned(), kept);
         }
     }

@@ -8,7 +8,7 @@ use super::proposal::New;
 use crate::{
     diagnostic::{Code, Diagnostic, Severity},
     entity::Entity,
-    mcp_registry::misfits,
+    server_json::misfits,
 };
 
 pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*, sample::select};
 use registry_core::{
     Catalog, Document, Key, Kind, RegistryFile, RegistryId,
-    import::{By, CardWishes, Imported, LiveServer, Repair, Wishes, agent, registry_file, server},
+    import::{By, CardWishes, Imported, Repair, Wishes, agent, registry_file, server},
+    live::LiveServer,
     rules::plan,
     schema_compile::compile,
 };

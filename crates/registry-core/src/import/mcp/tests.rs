@@ -137,8 +137,8 @@ fn wishes_come_first_and_without_a_name_there_is_nothing() {
     let missing = "Person /serverInfo/name: the name is missing".to_owned();
     assert!(repairs(&nameless).contains(&missing), "{nameless:?}");
     let wishes = Wishes {
-        name: crate::import::name_of(crate::Kind::Server, "team/x"),
-        version: crate::import::version_of("2.0.0"),
+        name: crate::name::name_of(crate::Kind::Server, "team/x"),
+        version: crate::version::version_of("2.0.0"),
         ..Wishes::default()
     };
     let renamed = server(&live, &wishes);
@@ -151,7 +151,7 @@ fn wishes_come_first_and_without_a_name_there_is_nothing() {
 fn prefix_and_rename_change_registered_names_only() {
     let tools = ["a", "dir/b", "c"].map(tool).to_vec();
     let live = LiveServer { info: json!({ "name": "x" }), tools, ..LiveServer::default() };
-    let renames = [("c".to_owned(), crate::import::name_of(crate::Kind::Tool, "d").unwrap())];
+    let renames = [("c".to_owned(), crate::name::name_of(crate::Kind::Tool, "d").unwrap())];
     let naming = Naming { prefix: "p.".to_owned(), renames: renames.into() };
     assert!(naming.problems(&live).is_empty());
     let wishes = Wishes { naming, ..Wishes::default() };
@@ -165,7 +165,7 @@ fn prefix_and_rename_change_registered_names_only() {
     let pairs = [("p.a", "a"), ("p.dir_b", "dir/b"), ("d", "c")];
     assert_eq!(named, pairs.map(|(name, tool)| (name.to_owned(), tool.to_owned())));
 
-    let to = |name: &str| crate::import::name_of(crate::Kind::Tool, name).unwrap();
+    let to = |name: &str| crate::name::name_of(crate::Kind::Tool, name).unwrap();
     let renames = [("nothing".to_owned(), to("x")), ("c".to_owned(), to("a"))].into();
     let problems = Naming { prefix: String::new(), renames }.problems(&live);
     assert_eq!(

@@ -10,11 +10,10 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
 };
 use registry_core::{
-    Code, Key, Lifecycle, LifecycleState, Notice,
-    import::text::clean,
-    limits,
+    Code, Key, Lifecycle, LifecycleState, Notice, limits,
     mcp_registry::{Entry, Listing, ServerResponse, Status, VersionsUpdated},
     rules::Proposed,
+    text::clean,
 };
 use serde_json::{Map, Value};
 

@@ -1,8 +1,7 @@
-//! Texts that a model or a terminal will read: what is hidden in them, and what in them speaks to
-//! the model instead of describing a tool.
+//! Texts that a model or a terminal will read: hidden characters, and phrases that instruct the
+//! model instead of describing a tool.
 //!
-//! The signs are rules of thumb, each with a test; they ask a person to look, and prove nothing.
-//! Deliberately absent: languages other than English, and homoglyphs.
+//! The signs are heuristics for English. They ask a person to look and prove nothing.
 
 mod signs;
 

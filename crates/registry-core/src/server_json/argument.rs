@@ -1,10 +1,8 @@
-//! What a user or a publisher fills in: arguments, environment variables, headers, variables.
-//!
-//! Deliberately absent: putting values in; clients do that.
+//! Inputs of a package or a remote: arguments, environment variables, headers and variables.
 
 use serde_json::Value;
 
-use super::part::{warn_unknown, word};
+use super::{warn_unknown, word};
 use crate::decode::{At, Fields, Problems};
 
 /// A list of command-line arguments.

@@ -1,6 +1,4 @@
-//! Signs that a description speaks to the model: the rules, in one table each.
-//!
-//! Deliberately absent: the hidden characters themselves, which are the parent's affair.
+//! Signs that a description instructs the model: the rules, in one table each.
 
 use std::collections::BTreeSet;
 

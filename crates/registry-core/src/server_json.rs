@@ -1,23 +1,29 @@
-//! The parts of a `server.json`: each is checked and, if nothing is wrong with it, kept as it is.
-//!
-//! Deliberately absent: whether a package or a remote exists; nothing is fetched.
+//! The members of a `server.json`, the MCP registry's description of a server, that a server entity
+//! keeps in its metadata. Each member is validated and kept unchanged. Packages and remotes are not
+//! fetched.
+
+mod argument;
 
 use serde_json::{Map, Value};
 
-use super::{
-    PUBLISHER_META,
-    argument::{arguments, inputs, variables},
-};
+use self::argument::{arguments, inputs, variables};
 use crate::{
     decode::{At, Fields, Problems, describe},
+    diagnostic::Diagnostic,
+    entity::Server,
     limits,
 };
 
+/// The member of a server entity's metadata that holds the rest of its `server.json`.
+pub const METADATA_KEY: &str = "serverJson";
+/// The one member of a `server.json`'s `_meta` that is kept.
+pub const PUBLISHER_META: &str = "io.modelcontextprotocol.registry/publisher-provided";
+
 /// Checks a part and gives what is kept of it.
-type Check = fn(&Problems, &Value, At<'_>) -> Option<Value>;
+pub type Check = fn(&Problems, &Value, At<'_>) -> Option<Value>;
 
 /// The members of a `server.json` beside name, description and version.
-pub(super) const PARTS: &[(&str, Check)] = &[
+pub const PARTS: &[(&str, Check)] = &[
     ("title", title),
     ("repository", repository),
     ("websiteUrl", website),
@@ -34,7 +40,7 @@ const ICON_TYPES: [&str; 5] =
 
 /// A copy without members that are `null`; nothing is left of an object or a list that is empty
 /// then, so that what is kept is kept the same when it is read again.
-pub(super) fn without_nulls(value: &Value) -> Option<Value> {
+pub fn without_nulls(value: &Value) -> Option<Value> {
     fn deep(value: &Value) -> Value {
         match value {
             Value::Array(items) => items.iter().map(deep).collect(),
@@ -56,7 +62,7 @@ pub(super) fn without_nulls(value: &Value) -> Option<Value> {
 }
 
 /// Warns of members that the format does not know, and gives them.
-pub(super) fn warn_unknown<'a>(fields: &Fields<'a>) -> Vec<&'a str> {
+pub fn warn_unknown<'a>(fields: &Fields<'a>) -> Vec<&'a str> {
     let unknown = fields.unknown();
     for name in &unknown {
         let at = fields.here();
@@ -73,7 +79,7 @@ pub(super) fn warn_unknown<'a>(fields: &Fields<'a>) -> Vec<&'a str> {
 }
 
 /// A text with at least one character and at most so many.
-pub(super) fn text(fields: &Fields<'_>, name: &'static str, most: usize) -> Option<String> {
+pub fn text(fields: &Fields<'_>, name: &'static str, most: usize) -> Option<String> {
     let at = fields.at(name);
     let text = fields.problems().string(fields.get(name)?, at)?;
     let length = text.chars().count();
@@ -90,7 +96,7 @@ pub(super) fn text(fields: &Fields<'_>, name: &'static str, most: usize) -> Opti
 }
 
 /// One of some words.
-pub(super) fn word(fields: &Fields<'_>, name: &'static str, words: &[&str]) {
+fn word(fields: &Fields<'_>, name: &'static str, words: &[&str]) {
     let Some(value) = fields.get(name) else { return };
     if !value.as_str().is_some_and(|text| words.contains(&text)) {
         let message = format!("`{name}` is {}", describe(value));
@@ -278,6 +284,24 @@ fn meta(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
         );
     }
     Some(Value::Object(Map::from_iter([(PUBLISHER_META.to_owned(), publisher.clone())])))
+}
+
+/// What of an entity's metadata cannot be served, and why; the pointers lead into its document.
+pub fn misfits(server: &Server) -> Vec<Diagnostic> {
+    let rest = server.metadata.as_ref().and_then(|metadata| metadata.get(METADATA_KEY));
+    let Some(rest) = rest else { return Vec::new() };
+    let problems = Problems::default();
+    let metadata = At::ROOT;
+    let metadata = metadata.member("metadata");
+    let at = metadata.member(METADATA_KEY);
+    if problems.object(rest, at).is_some() {
+        for (name, check) in PARTS {
+            if let Some(value) = rest.get(name).filter(|value| !value.is_null()) {
+                check(&problems, value, at.member(name));
+            }
+        }
+    }
+    problems.into_vec()
 }
 
 #[cfg(test)]
