@@ -5,11 +5,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use registry_core::{
-    Document, Kind,
-    document::parse_json,
-    import::{By, CardWishes, agent},
-};
+use registry_import::{By, CardWishes, agent};
+use registry_core::{Document, Kind, document::parse_json};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(value) = parse_json(data) else { return };

@@ -6,12 +6,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use registry_core::{
-    Catalog, RegistryFile, RegistryId,
-    document::parse_json,
-    import::{By, registry_file},
-    rules::plan,
-};
+use registry_import::{By, registry_file};
+use registry_core::{Catalog, RegistryFile, RegistryId, document::parse_json, rules::plan};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(value) = parse_json(data) else { return };

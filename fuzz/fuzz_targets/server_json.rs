@@ -6,11 +6,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use registry_core::{
-    Entity,
-    document::parse_json,
-    mcp_registry::{self, Found, ServerDetail},
-};
+use mcp_registry::{Found, ServerDetail};
+use registry_core::{Entity, document::parse_json};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(value) = parse_json(data) else { return };

@@ -24,7 +24,8 @@ pub mod who_has;
 
 use std::sync::Arc;
 
-use registry_core::{Catalog, RegistryId, mcp_registry::Namespace};
+use mcp_registry::Namespace;
+use registry_core::{Catalog, RegistryId};
 use tokio_util::sync::CancellationToken;
 
 use crate::{

@@ -16,7 +16,7 @@ use std::{
 };
 
 use clap::{Parser, ValueEnum, builder::RangedU64ValueParser};
-use registry_core::mcp_registry::Namespace;
+use mcp_registry::Namespace;
 use uuid::Uuid;
 
 pub use access::{AccessConfig, Door};

@@ -5,9 +5,9 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
+use mcp_registry::Found;
 use registry_core::{
-    Code, Diagnostic, import,
-    mcp_registry::{self, Found},
+    Code, Diagnostic,
     registry_file::{FileError, RegistryFile},
     rules::Proposed,
 };
@@ -167,7 +167,7 @@ impl Batch {
     fn remedy(&self) -> Option<Finding> {
         let [source] = &self.sources[..] else { return None };
         let value = source.value().ok().filter(|_| self.is_registry)?;
-        let found = import::remedy(&value, source.name())?;
+        let found = registry_import::remedy(&value, source.name())?;
         Some(Finding { place: Some(Place::new(source, None)), ..Finding::from(&found) })
     }
 }

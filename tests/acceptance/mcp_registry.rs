@@ -145,7 +145,7 @@ fn complete(name: &str, version: &str) -> Value {
 /// What is wrong with a served document by the schema that the tests have.
 fn invalid(server: &Value) -> Vec<String> {
     static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
-        let path = root().join("crates/registry-core/tests/data/server.schema.json");
+        let path = root().join("crates/mcp-registry/tests/data/server.schema.json");
         let schema = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         jsonschema::validator_for(&schema).unwrap()
     });

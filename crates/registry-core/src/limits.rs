@@ -88,8 +88,6 @@ pub const EVAL_VALUES: u64 = 1_000_000;
 pub const EVAL_DEPTH: usize = 100;
 /// Longest description and title of a `server.json`, in characters.
 pub const MCP_TEXT_CHARACTERS: usize = 100;
-/// Longest reason for a status that the MCP registry API gives, in characters.
-pub const MCP_REASON_CHARACTERS: usize = 500;
 /// Longest address of an icon in a `server.json`, in characters.
 pub const MCP_ICON_CHARACTERS: usize = 255;
 /// Most that a publisher may keep under `_meta` of a `server.json`, in bytes of JSON.

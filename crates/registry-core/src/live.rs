@@ -212,6 +212,3 @@ impl<'a> Comparison<'a> {
         expected
     }
 }
-
-#[cfg(test)]
-mod tests;

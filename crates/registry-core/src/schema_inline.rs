@@ -191,7 +191,7 @@ fn local_references(schema: &Value, found: &mut Vec<String>) {
 }
 
 /// The JSON pointer that a reference's fragment stands for; `None` for an anchor.
-pub(crate) fn pointer_of(fragment: &str) -> Option<String> {
+pub fn pointer_of(fragment: &str) -> Option<String> {
     if !fragment.is_empty() && !fragment.starts_with('/') {
         return None;
     }

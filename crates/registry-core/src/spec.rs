@@ -39,7 +39,7 @@ pub use predicate::{Predicate, PredicateOp};
 pub use resilience::{CircuitBreaker, Retry, Timeout};
 pub use saga::{Saga, SagaStep};
 
-pub(crate) use read::plain as plain_literal;
+pub use read::plain as plain_literal;
 
 use crate::{decode::At, diagnostic::Diagnostic};
 use read::Reader;
@@ -97,7 +97,7 @@ impl Composition {
     }
 
     /// The tools and agents in the readable parts of a `spec`.
-    pub(crate) fn uses_of(spec: &Value) -> Vec<Use> {
+    pub fn uses_of(spec: &Value) -> Vec<Use> {
         let reader = Reader::default();
         let _ = Spec::read(&reader, spec, At::ROOT);
         reader.into_parts().0
@@ -154,7 +154,7 @@ impl Spec {
 }
 
 /// The patterns by the names that they have in JSON.
-pub(crate) const PATTERNS: &[&str] = &[
+pub const PATTERNS: &[&str] = &[
     "pipeline",
     "scatterGather",
     "filter",

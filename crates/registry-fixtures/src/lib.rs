@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 pub mod entities;
+pub mod values;
 pub mod world;

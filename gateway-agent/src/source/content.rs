@@ -10,7 +10,6 @@ use registry_core::{
     Catalog, ChainHash, Diagnostic, Key, Lifecycle, Record, RegistryFile, RegistryId, Revision,
     Timestamp,
     document::parse_json,
-    import,
     registry_file::{FileError, InvalidExport, read_export},
     rules::{Proposed, validate},
 };
@@ -86,7 +85,7 @@ fn list(found: &[Diagnostic]) -> String {
 
 /// That the import repairs the file of this name, if it does.
 fn remedy(bytes: &[u8], name: &str) -> Option<Diagnostic> {
-    import::remedy(&parse_json(bytes).ok()?, name)
+    registry_import::remedy(&parse_json(bytes).ok()?, name)
 }
 
 /// Takes the content of a source into the cache, unless it is what is served already. Bytes that

@@ -17,10 +17,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use registry_core::{
-    Kind,
-    import::{By, Draft, Imported, Repair, Unlisted},
-};
+use registry_core::Kind;
+use registry_import::{By, Draft, Imported, Repair, Unlisted};
 use serde::Serialize;
 use serde_json::Value;
 

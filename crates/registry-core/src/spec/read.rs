@@ -222,7 +222,7 @@ impl Reader {
 
 /// A value as JSON, also where it is wrapped as `{ "stringValue": … }` and the like, as the
 /// field's own registries write literals.
-pub(crate) fn plain(value: &Value) -> Value {
+pub fn plain(value: &Value) -> Value {
     let Value::Object(map) = value else { return value.clone() };
     let mut members = map.iter();
     match (members.next(), members.next()) {

@@ -2,29 +2,10 @@
 //!
 //! Deliberately absent: the vectors of RFC 8785, which are unit tests.
 
-use proptest::{collection::vec, prelude::*};
+use proptest::prelude::*;
 use registry_core::document::{canonical_bytes, parse_json};
+use registry_fixtures::values::json;
 use serde_json::Value;
-
-pub(crate) fn json() -> impl Strategy<Value = Value> {
-    let number = prop_oneof![
-        any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_filter("finite", |x| x.is_finite()).prop_map(Value::from),
-        (-1000..1000_i32).prop_map(Value::from),
-    ];
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        number,
-        ".{0,8}".prop_map(Value::from)
-    ];
-    leaf.prop_recursive(4, 24, 4, |inner| {
-        prop_oneof![
-            vec(inner.clone(), 0..4).prop_map(Value::Array),
-            vec((".{0,6}", inner), 0..4).prop_map(|members| members.into_iter().collect::<Value>()),
-        ]
-    })
-}
 
 /// The value as an IEEE 754 reader sees it: RFC 8785 knows no other numbers.
 fn as_doubles(value: &Value) -> Value {

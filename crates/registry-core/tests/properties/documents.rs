@@ -4,35 +4,11 @@
 
 use proptest::prelude::*;
 use registry_core::{Document, Entity};
-use registry_fixtures::world::{Wish, registration};
+use registry_fixtures::{
+    values::{damaged, json},
+    world::{Wish, registration},
+};
 use serde_json::Value;
-
-use crate::canonical::json;
-
-/// A small change somewhere in a document.
-pub(crate) fn damaged(value: &Value, at: usize, with: &Value) -> Value {
-    let mut pointers = Vec::new();
-    collect(value, String::new(), &mut pointers);
-    let mut value = value.clone();
-    let place = &pointers[at % pointers.len()];
-    if let Some(target) = value.pointer_mut(place) {
-        *target = with.clone();
-    }
-    value
-}
-
-fn collect(value: &Value, at: String, pointers: &mut Vec<String>) {
-    match value {
-        Value::Array(items) => {
-            items.iter().enumerate().for_each(|(i, v)| collect(v, format!("{at}/{i}"), pointers));
-        }
-        Value::Object(map) => {
-            map.iter().for_each(|(k, v)| collect(v, format!("{at}/{k}"), pointers));
-        }
-        _ => {}
-    }
-    pointers.push(at);
-}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]

@@ -11,8 +11,6 @@ mod evaluation;
 mod flows;
 mod graph;
 mod history;
-mod import;
-mod mcp_registry;
 mod never_panics;
 mod paths;
 mod resolve;

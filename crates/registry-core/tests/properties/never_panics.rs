@@ -11,9 +11,8 @@ use registry_core::{
     schema_compile::compile_in,
     spec::{Mappings, Path, eval::Budget},
 };
+use registry_fixtures::values::json;
 use serde_json::{Value, json};
-
-use crate::canonical::json;
 
 const WORDS: &[&str] = &[
     "name",

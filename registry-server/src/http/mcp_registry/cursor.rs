@@ -6,10 +6,8 @@
 //! good as long as the registry.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use registry_core::{
-    Digest, Version,
-    mcp_registry::{Filter, Place},
-};
+use mcp_registry::{Filter, Place};
+use registry_core::{Digest, Version};
 use serde::{Deserialize, Serialize};
 
 const LONGEST: usize = 4_096;

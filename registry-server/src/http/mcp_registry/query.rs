@@ -3,10 +3,8 @@
 //! An empty parameter is as good as none, and one that the API does not know is not looked at.
 //! Deliberately absent: the cursors' form.
 
-use registry_core::{
-    Timestamp,
-    mcp_registry::{Filter, Place},
-};
+use mcp_registry::{Filter, Place};
+use registry_core::Timestamp;
 
 use super::{cursor, problem::Problem};
 

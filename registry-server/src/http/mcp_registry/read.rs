@@ -11,10 +11,8 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use registry_core::{
-    Catalog, Digest,
-    mcp_registry::{Entry, Listing, Namespace, ServerList, ServerResponse},
-};
+use mcp_registry::{Entry, Listing, Namespace, ServerList, ServerResponse};
+use registry_core::{Catalog, Digest};
 use serde::Serialize;
 
 use super::{cursor, problem::Problem, query};

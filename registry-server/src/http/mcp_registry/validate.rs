@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::{Json, Router, body::Body, extract::State, routing::post};
-use registry_core::{Diagnostic, mcp_registry};
+use registry_core::Diagnostic;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::task::spawn_blocking;

@@ -17,11 +17,8 @@ use axum::{
     middleware::from_fn,
     routing::{patch, post, put},
 };
-use registry_core::{
-    Code, Diagnostic, Key,
-    mcp_registry::{self, Listing, ServerResponse},
-    rules::Proposed,
-};
+use mcp_registry::{Listing, ServerResponse};
+use registry_core::{Code, Diagnostic, Key, rules::Proposed};
 
 use super::{body, problem::Problem, route};
 use crate::{

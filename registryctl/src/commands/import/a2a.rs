@@ -4,10 +4,8 @@
 
 use std::time::Instant;
 
-use registry_core::{
-    Kind, Name,
-    import::{CardWishes, Imported, agent},
-};
+use registry_core::{Kind, Name};
+use registry_import::{CardWishes, Imported, agent};
 use serde_json::Value;
 use tokio::time::timeout;
 

@@ -2,10 +2,8 @@
 
 use std::time::Instant;
 
-use registry_core::{
-    Kind, Name,
-    import::{Imported, Naming, Wishes, public_remote, server},
-};
+use registry_core::{Kind, Name};
+use registry_import::{Imported, Naming, Wishes, public_remote, server};
 use serde::Serialize;
 
 use crate::{

@@ -2,7 +2,8 @@
 //!
 //! The findings come from the registry's plan of the import. The import continues without a registry.
 
-use registry_core::{Code, import::Draft};
+use registry_core::Code;
+use registry_import::Draft;
 use registry_proto::v1;
 
 use super::super::Session;

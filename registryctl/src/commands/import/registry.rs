@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: the repairs, which are the core's.
 
-use registry_core::import::{Imported, registry_file};
+use registry_import::{Imported, registry_file};
 
 use crate::{
     cli::ImportRegistryArgs,

@@ -5,10 +5,8 @@
 
 use std::path::Path;
 
-use registry_core::{
-    import::{By, Draft, Imported, Repair},
-    rules::Proposed,
-};
+use registry_core::rules::Proposed;
+use registry_import::{By, Draft, Imported, Repair};
 
 use super::{
     super::{Session, refuse_errors},

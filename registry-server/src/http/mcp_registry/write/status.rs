@@ -9,12 +9,8 @@ use axum::{
     body::Body,
     extract::{Path, State, rejection::PathRejection},
 };
-use registry_core::{
-    Code, Key, Lifecycle, LifecycleState, Notice, limits,
-    mcp_registry::{Entry, Listing, ServerResponse, Status, VersionsUpdated},
-    rules::Proposed,
-    text::clean,
-};
+use mcp_registry::{Entry, Listing, REASON_CHARACTERS, ServerResponse, Status, VersionsUpdated};
+use registry_core::{Code, Key, Lifecycle, LifecycleState, Notice, rules::Proposed, text::clean};
 use serde_json::{Map, Value};
 
 use super::{commit, shown};
@@ -88,7 +84,7 @@ impl Wanted {
             let why = "statusMessage is for deprecated and deleted; an active version has none";
             return Err(Problem::bad_request(why));
         }
-        let most = limits::MCP_REASON_CHARACTERS;
+        let most = REASON_CHARACTERS;
         if message.as_ref().is_some_and(|message| message.chars().count() > most) {
             let why = format!("statusMessage has more than {most} characters");
             return Err(Problem::bad_request(why));

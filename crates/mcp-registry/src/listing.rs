@@ -1,0 +1,307 @@
+//! Which versions of servers a client sees, in which order, and which of them is the latest.
+//!
+//! Everything is read from one catalog. Where a page ended is a place in the order of names and
+//! versions, not a count, so what is registered meanwhile neither repeats nor hides anything.
+//! Deliberately absent: cursors as text.
+
+use std::{borrow::Cow, iter::Peekable, sync::Arc};
+
+use registry_core::{
+    catalog::{Catalog, Record},
+    entity::Entity,
+    lifecycle::LifecycleState,
+    name::Name,
+    reference::{Key, Kind},
+    timestamp::Timestamp,
+    version::Version,
+};
+use serde::{Deserialize, Serialize};
+
+use super::served::Namespace;
+
+/// A page ends here even where it is not full, in bytes of documents.
+const PAGE_BYTES: usize = 3 << 20;
+
+/// The version that stands for the latest one.
+const LATEST: &str = "latest";
+
+/// Which versions.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Filter {
+    /// Only those whose name or description has this text, in lower case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    /// Only this version of each server: exact, or `latest`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Only those that changed then or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_since: Option<Timestamp>,
+    /// Also those that are deleted.
+    pub include_deleted: bool,
+}
+
+/// Where a page ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The last name.
+    pub name: String,
+    /// Its last version.
+    pub version: Version,
+}
+
+/// One version of a server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The name by which it is served.
+    pub name: String,
+    /// What is registered.
+    pub record: Arc<Record>,
+    /// Whether it is the one that `latest` stands for.
+    pub is_latest: bool,
+    /// When anything of it last changed, also when it may have become the latest one, or stopped
+    /// being that.
+    pub changed_at: Timestamp,
+}
+
+/// A part of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// In the order of names and versions.
+    pub entries: Vec<Entry>,
+    /// Where to go on, unless that was all.
+    pub next: Option<Place>,
+}
+
+/// The versions of a name in the order in which `latest` stands for them, the highest last: those
+/// that are not deleted, releases before pre-releases, by semver.
+type Rank<'a> = (bool, bool, &'a Version);
+
+/// All versions of a server together.
+struct Versions<'a> {
+    /// Each with when anything of it last changed.
+    ranked: Vec<(Rank<'a>, Timestamp)>,
+}
+
+/// The servers of a catalog as clients see them.
+#[derive(Debug, Clone, Copy)]
+pub struct Listing<'a> {
+    catalog: &'a Catalog,
+    namespace: &'a Namespace,
+}
+
+impl<'a> Versions<'a> {
+    /// `None` without any.
+    fn new(records: impl Iterator<Item = &'a Arc<Record>>) -> Option<Self> {
+        let ranked = records.map(|record| (rank(record), record.lifecycle.changed_at));
+        let mut ranked: Vec<_> = ranked.collect();
+        ranked.sort_unstable();
+        let newest = ranked.iter().map(|(_, changed_at)| *changed_at).max()?;
+        // While one of those above it was there it was not the latest: it was that no later than
+        // when the first of them came. The latest may have become that by any change.
+        let mut first_above = None;
+        for (_, changed_at) in ranked.iter_mut().rev() {
+            let own = *changed_at;
+            *changed_at = first_above.map_or(newest, |above| own.max(above));
+            first_above = Some(first_above.map_or(own, |above| own.min(above)));
+        }
+        Some(Self { ranked })
+    }
+
+    fn latest(&self) -> Option<&'a Version> {
+        self.ranked.last().map(|((.., version), _)| *version)
+    }
+
+    fn changed_at(&self, record: &Record) -> Timestamp {
+        let found = self.ranked.binary_search_by(|(other, _)| other.cmp(&rank(record)));
+        found.map_or(record.lifecycle.changed_at, |at| self.ranked[at].1)
+    }
+}
+
+fn rank(record: &Record) -> Rank<'_> {
+    let version = &record.document.key().version;
+    (record.lifecycle.state != LifecycleState::Retired, !version.is_prerelease(), version)
+}
+
+impl Entry {
+    fn new(served: &str, record: &Arc<Record>, versions: &Versions<'_>) -> Self {
+        let is_latest = versions.latest() == Some(&record.document.key().version);
+        let changed_at = versions.changed_at(record);
+        Self { name: served.to_owned(), record: record.clone(), is_latest, changed_at }
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.record.lifecycle.state == LifecycleState::Retired
+    }
+
+    fn version(&self) -> &Version {
+        &self.record.document.key().version
+    }
+}
+
+impl Filter {
+    fn takes(&self, entry: &Entry) -> bool {
+        (self.include_deleted || !entry.is_deleted())
+            && self.updated_since.is_none_or(|since| entry.changed_at >= since)
+            && match self.version.as_deref() {
+                None => true,
+                Some(LATEST) => entry.is_latest,
+                Some(exact) => entry.version().to_string() == exact,
+            }
+            && self.search.as_deref().is_none_or(|text| {
+                let Entity::Server(server) = entry.record.document.entity() else { return false };
+                let description = server.description.as_deref().unwrap_or_default();
+                [&entry.name, description].iter().any(|t| t.to_lowercase().contains(text))
+            })
+    }
+}
+
+impl<'a> Listing<'a> {
+    /// The servers of this catalog; those without a namespace are served under this one.
+    pub fn new(catalog: &'a Catalog, namespace: &'a Namespace) -> Self {
+        Self { catalog, namespace }
+    }
+
+    /// The versions after a place that a filter takes.
+    pub fn page(&self, filter: &Filter, after: Option<&Place>, limit: usize) -> Page {
+        let (mut entries, mut bytes) = (Vec::<Entry>::new(), 0);
+        let mut shown = None;
+        for (served, record) in self.in_order(after).by_ref() {
+            let name = &record.document.key().name;
+            if shown.as_ref().is_none_or(|(last, _)| last != name) {
+                shown = Some((name.clone(), self.together_as(name, &served)));
+            }
+            let Some((_, Some(versions))) = &shown else { continue };
+            let entry = Entry::new(&served, record, versions);
+            if !filter.takes(&entry) {
+                continue;
+            }
+            bytes += record.document.bytes().len();
+            if entries.len() == limit || (bytes > PAGE_BYTES && !entries.is_empty()) {
+                let next = entries
+                    .last()
+                    .map(|last| Place { name: last.name.clone(), version: last.version().clone() });
+                return Page { entries, next };
+            }
+            entries.push(entry);
+        }
+        Page { entries, next: None }
+    }
+
+    /// All versions of a server, the newest registration first.
+    pub fn versions(&self, served: &str, include_deleted: bool) -> Vec<Entry> {
+        let Some(name) = self.namespace.entity(self.catalog, served) else { return Vec::new() };
+        let Some(together) = self.together(&name) else { return Vec::new() };
+        let mut entries: Vec<_> = self
+            .catalog
+            .versions(Kind::Server, &name)
+            .map(|(_, record)| Entry::new(served, record, &together))
+            .filter(|entry| include_deleted || !entry.is_deleted())
+            .collect();
+        let age = |entry: &Entry| (entry.record.registered, entry.version().clone());
+        entries.sort_by_cached_key(|entry| std::cmp::Reverse(age(entry)));
+        entries
+    }
+
+    /// One version of a server: exact, or `latest`.
+    pub fn find(&self, served: &str, version: &str, include_deleted: bool) -> Option<Entry> {
+        let name = self.namespace.entity(self.catalog, served)?;
+        let versions = self.together(&name)?;
+        let version = if version == LATEST {
+            versions.latest()?.clone()
+        } else {
+            Version::parse(version).ok()?
+        };
+        let record = self.catalog.find(&Key::new(Kind::Server, name.clone(), version))?;
+        let entry = Entry::new(served, record, &versions);
+        (include_deleted || !entry.is_deleted()).then_some(entry)
+    }
+
+    /// The versions of a name together. `latest` stands for the highest that is not deleted, a
+    /// release before any pre-release; where all are deleted, the highest of those.
+    fn together<'n>(&self, name: &'n Name) -> Option<Versions<'n>>
+    where
+        'a: 'n,
+    {
+        Versions::new(self.catalog.versions(Kind::Server, name).map(|(_, record)| record))
+    }
+
+    /// The same, unless the name is served for another entity.
+    fn together_as<'n>(&self, name: &'n Name, served: &str) -> Option<Versions<'n>>
+    where
+        'a: 'n,
+    {
+        if self.namespace.is_hidden(self.catalog, name, served) {
+            None
+        } else {
+            self.together(name)
+        }
+    }
+
+    /// The versions after a place, by the names that clients know. Names without a namespace all
+    /// get the same one, so each half is in order already.
+    fn in_order(&self, after: Option<&Place>) -> InOrder<'a> {
+        let bare = after.and_then(|place| {
+            let (namespace, rest) = place.name.split_once('/')?;
+            (namespace == self.namespace.to_string()).then_some(rest)
+        });
+        let half = |has_namespace: bool, from: Option<&str>| {
+            let place = after.cloned();
+            let namespace = self.namespace;
+            let beyond = move |served: &str, version: &Version| {
+                place.as_ref().is_none_or(|p| (served, version) > (p.name.as_str(), &p.version))
+            };
+            let records: Records<'a> = Box::new(
+                self.from(from, after)
+                    .filter(move |(key, _)| key.name.as_str().contains('/') == has_namespace)
+                    .filter_map(move |(key, record)| {
+                        let served = namespace.served(&key.name)?;
+                        beyond(&served, &key.version).then_some((served, record))
+                    }),
+            );
+            records.peekable()
+        };
+        let named = half(true, after.map(|place| place.name.as_str()));
+        InOrder { named, bare: half(false, bare) }
+    }
+
+    /// The server entities after one of this name; all, if it cannot be the name of an entity.
+    fn from(
+        &self,
+        name: Option<&str>,
+        after: Option<&Place>,
+    ) -> Box<dyn Iterator<Item = (&'a Key, &'a Arc<Record>)> + 'a> {
+        let name = name.and_then(|name| Name::parse(Kind::Server, name).ok());
+        match name.zip(after) {
+            Some((name, place)) => {
+                let key = Key::new(Kind::Server, name, place.version.clone());
+                let is_server = |(key, _): &(&Key, _)| key.kind == Kind::Server;
+                Box::new(self.catalog.after(Some(&key)).take_while(is_server))
+            }
+            None => Box::new(self.catalog.of_kind(Kind::Server)),
+        }
+    }
+}
+
+type Records<'a> = Box<dyn Iterator<Item = (Cow<'a, str>, &'a Arc<Record>)> + 'a>;
+
+/// Two halves, each in order, as one.
+struct InOrder<'a> {
+    named: Peekable<Records<'a>>,
+    bare: Peekable<Records<'a>>,
+}
+
+impl<'a> Iterator for InOrder<'a> {
+    type Item = (Cow<'a, str>, &'a Arc<Record>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        fn place<'b>((served, record): &'b (Cow<'_, str>, &Arc<Record>)) -> (&'b str, &'b Version) {
+            (served, &record.document.key().version)
+        }
+        let is_named = match (self.named.peek(), self.bare.peek()) {
+            (Some(named), Some(bare)) => place(named) <= place(bare),
+            (named, _) => named.is_some(),
+        };
+        if is_named { self.named.next() } else { self.bare.next() }
+    }
+}

@@ -1,0 +1,270 @@
+//! Reading a `server.json`: strict about what clients rely on, kind about what they ignore.
+//!
+//! Members that the format does not know are kept, with a warning: the format grows, and its schema
+//! allows them. `null` is as good as absent, also deep inside. Deliberately absent: the parts of a
+//! document, which `part` checks, and what is registered already.
+
+use registry_core::{
+    decode::{At, Fields, Problems, escape},
+    diagnostic::{Code, Diagnostic},
+    document::Document,
+    entity::Entity,
+    limits,
+    name::Name,
+    reference::Kind,
+    server_json::{self, METADATA_KEY},
+    text::clean,
+    version::Version,
+};
+use serde_json::{Map, Value};
+
+use super::{OFFICIAL_META, SCHEMA, ServerDetail, Status, older};
+
+/// What reading gave: the document, unless there are errors, and everything that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// The document, if nothing is wrong with it.
+    pub detail: Option<ServerDetail>,
+    /// Errors and warnings, each with its JSON pointer.
+    pub findings: Vec<Diagnostic>,
+}
+
+impl ServerDetail {
+    /// Reads a `server.json`; every problem is reported, each at its pointer.
+    pub fn read(value: &Value) -> Reading {
+        let problems = Problems::default();
+        let read = read(&problems, value);
+        let findings = problems.into_vec();
+        let has_errors = findings.iter().any(Diagnostic::is_error);
+        Reading { detail: read.filter(|_| !has_errors), findings }
+    }
+}
+
+fn read(problems: &Problems, value: &Value) -> Option<ServerDetail> {
+    let fields = problems.object(value, At::ROOT)?;
+    hidden(problems, value, At::ROOT);
+    let name = name(problems, &fields);
+    let description = server_json::text(&fields, "description", limits::MCP_TEXT_CHARACTERS);
+    fields.require("description");
+    let version = version(problems, &fields);
+    schema(problems, &fields);
+    let mut more = Map::new();
+    for (member, check) in server_json::PARTS {
+        if let Some(value) = fields.get(member)
+            && let Some(kept) = check(problems, value, fields.at(member))
+        {
+            more.insert((*member).to_owned(), kept);
+        }
+    }
+    for member in server_json::warn_unknown(&fields) {
+        if let Some(kept) = value.get(member).and_then(server_json::without_nulls) {
+            more.insert(member.to_owned(), kept);
+        }
+    }
+    Some(ServerDetail { name: name?, description: description?, version: version?, more })
+}
+
+/// A text must be what a person sees of it, and what people read of a server is of one line.
+fn hidden(problems: &Problems, value: &Value, at: At<'_>) {
+    let refuse = |at, what: &str| {
+        let message = format!("{what} has control characters or others that nobody sees");
+        problems.invalid(at, message, "remove them");
+    };
+    match value {
+        Value::String(text) if clean(text).removed > 0 => refuse(at, "the text"),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                hidden(problems, item, at.index(index));
+            }
+        }
+        Value::Object(map) => {
+            for (name, value) in map {
+                if clean(name).removed > 0 {
+                    refuse(at, "a member's name");
+                } else if is_line(name) && value.as_str().is_some_and(has_control) {
+                    refuse(at.member(name), "the text");
+                } else {
+                    hidden(problems, value, at.member(name));
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_line(member: &str) -> bool {
+    matches!(member, "name" | "title" | "description" | "version")
+}
+
+fn has_control(text: &str) -> bool {
+    text.contains(char::is_control)
+}
+
+fn name(problems: &Problems, fields: &Fields<'_>) -> Option<String> {
+    let at = fields.at("name");
+    let name = problems.name(Kind::Server, fields.require("name")?, at)?;
+    if let Some(why) = misfit(&name) {
+        let found = Diagnostic::error(Code::NameInvalid, at.to_string(), why);
+        problems.push(found.with_help(
+            "write a reverse-DNS namespace, one `/` and a name, like `com.example/docs`",
+        ));
+        return None;
+    }
+    Some(name.to_string())
+}
+
+/// Why the name of a server entity is none of the format's.
+pub(super) fn misfit(name: &Name) -> Option<String> {
+    let text = name.as_str();
+    let Some((namespace, _)) = text.split_once('/') else {
+        return Some(format!("the name `{text}` has no namespace"));
+    };
+    namespace
+        .contains('_')
+        .then(|| format!("`_` is not allowed in the namespace of the name `{text}`"))
+}
+
+fn version(problems: &Problems, fields: &Fields<'_>) -> Option<Version> {
+    if fields.get("version").is_none() && fields.raw("version_detail").is_some() {
+        let help = "this is the format from before September 2025: write `version`, and all names \
+                    in camelCase, or let `registryctl import server-json` convert it";
+        let message = "the required field `version` is missing; `version_detail` is not read";
+        problems.invalid(fields.here(), message, help);
+        return None;
+    }
+    fields.version("version")
+}
+
+/// Which schema the document claims does not matter, but one of another format is a mistake.
+fn schema(problems: &Problems, fields: &Fields<'_>) {
+    let at = fields.at("$schema");
+    let Some(value) = fields.get("$schema") else { return };
+    match problems.string(value, at) {
+        None | Some(SCHEMA) => {}
+        Some(text) if text.ends_with("/server.schema.json") => {
+            let message = format!("written for another schema, read by that of 2025-12-11: {text}");
+            problems.warn(at, message, format!("write {SCHEMA}"));
+        }
+        Some(text) => {
+            let message = format!("`{text}` is not a schema of a server.json");
+            problems.invalid(at, message, format!("write {SCHEMA}"));
+        }
+    }
+}
+
+/// The server entity of a `server.json`, unless there are errors, and everything that was found;
+/// the pointers lead into the `server.json`.
+pub fn document(value: &Value) -> (Option<Document>, Vec<Diagnostic>) {
+    let Reading { detail, mut findings } = ServerDetail::read(value);
+    let server = detail.and_then(|detail| detail.to_server());
+    let Some(server) = server else { return (None, findings) };
+    let outer = format!("/metadata/{METADATA_KEY}");
+    match Document::new(Entity::Server(server)) {
+        Ok(document) => (Some(document), findings),
+        Err(more) => {
+            findings.extend(more.into_iter().map(|found| {
+                let inner = found.pointer.strip_prefix(&outer).map(str::to_owned);
+                Diagnostic { pointer: inner.unwrap_or(found.pointer.clone()), ..found }
+            }));
+            (None, findings)
+        }
+    }
+}
+
+/// As [`document`], also for the format from before September 2025, which is converted.
+pub fn imported(value: &Value) -> (Option<Document>, Vec<Diagnostic>) {
+    match older::converted(value) {
+        None => document(value),
+        Some((value, converted)) => {
+            let (document, mut found) = document(&value);
+            found.push(converted);
+            (document, found)
+        }
+    }
+}
+
+/// The documents of a file: a `server.json`, or what an MCP registry answers with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found<'a> {
+    /// Where it is.
+    pub pointer: String,
+    /// The document.
+    pub value: &'a Value,
+    /// A warning where the registry that answered with it says that nobody should use it.
+    pub withdrawn: Option<Diagnostic>,
+}
+
+impl<'a> Found<'a> {
+    /// The document of what a registry answers with, or the document itself.
+    fn of(item: &'a Value, pointer: &str) -> Self {
+        let (value, at) = match item.get("server") {
+            Some(server @ Value::Object(_)) => (server, "/server"),
+            _ => (item, ""),
+        };
+        Self { pointer: format!("{pointer}{at}"), value, withdrawn: withdrawn(item, pointer) }
+    }
+}
+
+fn withdrawn(item: &Value, pointer: &str) -> Option<Diagnostic> {
+    let status = item.get("_meta")?.get(OFFICIAL_META)?.get("status")?.as_str()?;
+    if status == Status::Active.as_str() {
+        return None;
+    }
+    let status: String = status.chars().take(64).collect();
+    let message = format!("the registry that answered with it says that it is `{status}`");
+    let at = format!("{pointer}/_meta/{}/status", escape(OFFICIAL_META));
+    let found = Diagnostic::warning(Code::DocumentInvalid, at, message);
+    Some(
+        found.with_help("it is read as active: leave it out, or deprecate or retire it afterwards"),
+    )
+}
+
+/// Finds the documents of a file: the file itself, the one of a `ServerResponse`, or all of a
+/// `ServerList` or of a bare list.
+pub fn find(value: &Value) -> Vec<Found<'_>> {
+    if let Value::Array(all) = value {
+        let all = all.iter().enumerate();
+        return all.map(|(i, item)| Found::of(item, &format!("/{i}"))).collect();
+    }
+    let list = value.get("servers").and_then(Value::as_array);
+    match list.filter(|_| !value.get("server").is_some_and(Value::is_object)) {
+        None => vec![Found::of(value, "")],
+        Some(servers) => {
+            let servers = servers.iter().enumerate();
+            servers.map(|(i, item)| Found::of(item, &format!("/servers/{i}"))).collect()
+        }
+    }
+}
+
+/// A warning where a list of a registry goes on behind its page.
+pub fn more_pages(value: &Value) -> Option<Diagnostic> {
+    let cursor = value.pointer("/metadata/nextCursor")?.as_str().filter(|c| !c.is_empty())?;
+    let message = "the list goes on: this is one page of it";
+    let found = Diagnostic::warning(Code::DocumentInvalid, "/metadata/nextCursor", message);
+    Some(found.with_help(format!("import the next page too, with cursor={cursor}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_registry_has_withdrawn_is_said() {
+        let answered = |status: &str| json!({ "server": {}, "_meta": { OFFICIAL_META: { "status": status } } });
+        let list =
+            json!({ "servers": [answered("active"), answered("deleted"), { "server": {} }] });
+        let found = find(&list);
+        let pointers: Vec<_> = found.iter().map(|found| found.pointer.as_str()).collect();
+        assert_eq!(pointers, ["/servers/0/server", "/servers/1/server", "/servers/2/server"]);
+        let said: Vec<_> = found.iter().filter_map(|found| found.withdrawn.as_ref()).collect();
+        let [said] = &said[..] else { panic!("{said:?}") };
+        let at = "/servers/1/_meta/io.modelcontextprotocol.registry~1official/status";
+        assert_eq!(said.pointer, at);
+        assert!(said.message.ends_with("says that it is `deleted`"), "{said:?}");
+        let one = answered("deprecated");
+        let [one] = &find(&one)[..] else { panic!("{one}") };
+        assert!(one.pointer == "/server" && one.withdrawn.is_some(), "{one:?}");
+    }
+}

@@ -1,0 +1,261 @@
+//! An A2A agent's card as an agent of the registry.
+//!
+//! Cards of A2A 0.2 and 0.3 (`url`, `protocolVersion`) and of 1.0 (`supportedInterfaces`) are read.
+//! What is not taken, because the registry has no field for it or it has another type, is kept at
+//! its place in `metadata.card`, the card's own `metadata` too: beside it stands what means
+//! something to the registry, which no card may say. Signatures are dropped, because they are over
+//! other bytes. Deliberately absent: extended cards, and checking signatures.
+
+mod capabilities;
+mod endpoint;
+mod part;
+mod skill;
+
+use std::sync::Arc;
+
+use registry_core::{
+    catalog::Catalog,
+    commit::RegistryId,
+    diagnostic::{Code, Diagnostic},
+    document::Document,
+    name::Name,
+    reference::Kind,
+    rules::{Proposed, plan},
+    version::Version,
+};
+use serde_json::{Map, Value, json};
+
+pub(super) use capabilities::listed;
+use part::Part;
+
+use super::{
+    Draft, Imported, Repairs, names, origins::Origins, repair::quoted, wording::worded_members,
+};
+
+/// The version of an agent that does not say its own.
+const FIRST_VERSION: &str = "0.1.0";
+
+/// What the user wants otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct CardWishes {
+    /// The agent's name in the registry.
+    pub name: Option<Name>,
+    /// Its version.
+    pub version: Option<Version>,
+    /// Where the card was found, for a card that does not say where its agent is.
+    pub url: String,
+}
+
+/// What an agent must have, but for what is asked elsewhere, and what is there without it.
+const NEEDED: [(&str, &str); 5] = [
+    ("description", "it is empty"),
+    ("defaultInputModes", "it is an empty list"),
+    ("defaultOutputModes", "it is an empty list"),
+    ("skills", "it is an empty list"),
+    ("capabilities", "it is an empty object"),
+];
+
+/// A card on its way.
+struct Card {
+    /// Whether it is a stranger's, and not an entry of a registry file.
+    is_live: bool,
+    repairs: Repairs,
+    /// What is kept in `metadata.card`.
+    rest: Value,
+    /// Where what is in the agent was in the card.
+    origins: Origins,
+}
+
+/// Makes an agent of a live card. Without a name that can be used, there is only the repair that
+/// says so.
+pub fn agent(card: &Value, wishes: &CardWishes) -> Imported {
+    let mut repairs = Repairs::default();
+    let said = card.as_object().map(|card| worded_members(&mut repairs, card, ""));
+    let origins = Origins::default();
+    let mut card = Card { is_live: true, repairs, rest: json!({}), origins };
+    let agents = card.live(said.unwrap_or_default(), wishes).into_iter().collect();
+    card.repairs.of(Draft { agents, ..Draft::default() })
+}
+
+/// Makes an agent of what a registry file says of it, but for its name and version; `rest` is in its
+/// `metadata.card` already. The repairs' pointers lead into what is said.
+pub(super) fn entry(
+    said: Map<String, Value>,
+    rest: Value,
+) -> (Map<String, Value>, Repairs, Origins) {
+    let (repairs, origins) = (Repairs::default(), Origins::default());
+    let mut card = Card { is_live: false, repairs, rest, origins };
+    let agent = card.agent(Part::new(said, String::new()), "");
+    (agent, card.repairs, card.origins)
+}
+
+impl Card {
+    fn live(&mut self, said: Map<String, Value>, wishes: &CardWishes) -> Option<Value> {
+        let name = wishes.name.clone().or_else(|| self.name(said.get("name")))?;
+        let mut part = Part::new(said, String::new());
+        let title = self.text(&mut part, "name").unwrap_or_default();
+        let version = self.version(part.take("version"), wishes);
+        if part.take("signatures").is_some() {
+            let what = "signatures, which are over the card as it was";
+            self.repairs.made("/signatures", what, "they were left out");
+        }
+        let mut agent = self.agent(part, &wishes.url);
+        agent.insert("name".to_owned(), name.as_str().into());
+        agent.insert("version".to_owned(), version.into());
+        if !title.is_empty() && title != name.as_str() {
+            let metadata = agent.entry("metadata").or_insert_with(|| json!({}));
+            metadata["title"] = title.into();
+        }
+        let mut agent = Value::Object(agent);
+        self.check(&mut agent);
+        Some(agent)
+    }
+
+    fn agent(&mut self, mut part: Part, address: &str) -> Map<String, Value> {
+        for (name, instead) in NEEDED {
+            if !part.has(name) {
+                self.lacks(&part, name, instead);
+            }
+        }
+        let mut agent = Map::new();
+        let mut put = |name: &str, value: Value| drop(agent.insert(name.to_owned(), value));
+        put("description", self.text(&mut part, "description").unwrap_or_default().into());
+        let (url, protocol) = self.endpoint(&mut part, address);
+        put("url", url.into());
+        put("protocolVersion", protocol.into());
+        for modes in ["defaultInputModes", "defaultOutputModes"] {
+            put(modes, self.texts(&mut part, modes, &format!("/{modes}")).into());
+        }
+        put("skills", self.skills(&mut part).into());
+        put("capabilities", self.capabilities(&mut part));
+        if let Some(provider) = self.provider(&mut part) {
+            put("provider", provider);
+        }
+        let security = self.security(&mut part);
+        if !security.is_empty() {
+            put("security", security.into());
+        }
+        let schemes = self.value(&mut part, "securitySchemes", "an object", Value::is_object);
+        if let Some(schemes) = schemes {
+            put("securitySchemes", schemes);
+        }
+        self.finish(part);
+        let rest = std::mem::take(&mut self.rest);
+        if rest != json!({}) {
+            put("metadata", json!({ "card": rest }));
+        }
+        agent
+    }
+
+    fn lacks(&mut self, part: &Part, name: &str, instead: &str) {
+        self.repairs.made(part.at(name), format!("the agent has no `{name}`"), instead);
+    }
+
+    fn name(&mut self, said: Option<&Value>) -> Option<Name> {
+        let text = said.and_then(Value::as_str).unwrap_or_default();
+        let name = names::name_of(Kind::Agent, text);
+        match &name {
+            Some(name) if name.as_str() == text => {}
+            Some(name) => {
+                let what = format!("{} is a title, not a name", quoted(text));
+                let how = format!("`{name}` is used, the title is kept; --name says another");
+                self.repairs.made("/name", what, how);
+            }
+            None => {
+                let what = names::no_name(said, "an agent's");
+                self.repairs.needed("/name", what, "say one with --name");
+            }
+        }
+        name
+    }
+
+    fn version(&mut self, said: Option<Value>, wishes: &CardWishes) -> String {
+        match (&wishes.version, said) {
+            (Some(version), _) => version.to_string(),
+            (None, Some(said)) => {
+                names::exact_version(&mut self.repairs, &said, "/version", FIRST_VERSION)
+            }
+            (None, None) => {
+                let how = format!("{FIRST_VERSION} is written; --version says another");
+                self.repairs.made("/version", "the agent has no `version`", how);
+                FIRST_VERSION.to_owned()
+            }
+        }
+    }
+
+    fn provider(&mut self, part: &mut Part) -> Option<Value> {
+        let at = part.at("provider");
+        let said = part.take("provider")?;
+        let mut provider = self.part(said.clone(), at.clone())?;
+        if provider.peek("organization").is_none() {
+            self.refuse(&at, "a provider without an organization", said);
+            return None;
+        }
+        let mut made = json!({ "organization": self.text(&mut provider, "organization") });
+        if let Some(url) = self.text(&mut provider, "url") {
+            made["url"] = url.into();
+        }
+        self.finish(provider);
+        Some(made)
+    }
+
+    /// Says what the registry would refuse; `metadata` is not worth a refusal.
+    fn check(&mut self, agent: &mut Value) {
+        let mut all = problems(agent);
+        if all.is_empty() {
+            return self.check_schemas(agent);
+        }
+        let metadata = agent.as_object_mut().and_then(|map| map.remove("metadata"));
+        let left = problems(agent);
+        // Depth and size are looked at only where nothing else is wrong, so alone too.
+        all.extend(metadata.iter().flat_map(|metadata| problems(&sound(metadata))));
+        all.extend(left.iter().cloned());
+        let all: Vec<_> =
+            all.iter().enumerate().filter(|(i, one)| !all[..*i].contains(one)).collect();
+        if all.len() > left.len() {
+            let what = "the registry refuses its `metadata`";
+            self.repairs.needed("", what, "all of it was left out");
+        } else if let Some(metadata) = metadata {
+            agent["metadata"] = metadata;
+        }
+        for (_, found) in all {
+            let how = if left.contains(found) {
+                found.help.as_deref().unwrap_or_default()
+            } else {
+                "`metadata` was left out"
+            };
+            self.repairs.needed(self.origins.of(&found.pointer), found.message.clone(), how);
+        }
+        self.check_schemas(agent);
+    }
+
+    /// Says which JSON Schemas the registry would refuse. What a card refers to may be registered.
+    fn check_schemas(&mut self, agent: &Value) {
+        let Ok(document) = Document::parse(Kind::Agent, agent) else { return };
+        let nothing = Catalog::empty(RegistryId::new("import"));
+        let proposed = Proposed::Register(Arc::new(document));
+        for found in plan(&nothing, &[proposed]).diagnostics {
+            if found.code == Code::SchemaInvalid {
+                let at = self.origins.of(&found.pointer);
+                self.repairs.needed(at, found.message, found.help.unwrap_or_default());
+            }
+        }
+    }
+}
+
+/// What the registry refuses.
+fn problems(agent: &Value) -> Vec<Diagnostic> {
+    Document::parse(Kind::Agent, agent).err().unwrap_or_default()
+}
+
+/// An agent with nothing wrong, but perhaps its `metadata`.
+fn sound(metadata: &Value) -> Value {
+    json!({
+        "name": "a", "version": FIRST_VERSION, "description": "", "url": "https://a.example",
+        "protocolVersion": "1.0", "defaultInputModes": [], "defaultOutputModes": [],
+        "skills": [], "capabilities": {}, "metadata": metadata,
+    })
+}
+
+#[cfg(test)]
+mod tests;

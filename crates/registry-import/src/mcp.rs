@@ -1,0 +1,305 @@
+//! A live MCP server's own words as documents: the server, its tools, and the schemas they share.
+//!
+//! Texts are kept, except for hidden characters; `icons` go into `metadata`. A
+//! schema that the registry would refuse is left out, which means "the
+//! upstream's" until a person mends it. Prompts and resources are exposed as a whole, because the
+//! registry does not hold them one by one.
+
+mod refused;
+mod remote;
+mod schema;
+mod tool;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use registry_core::{
+    entity::Exposure, limits, live::LiveServer, name::Name, reference::Kind,
+    server_json::METADATA_KEY, text::clean, version::Version,
+};
+use serde_json::{Map, Value, json};
+
+pub use remote::public_remote;
+
+use super::{
+    Draft, Imported, Repairs,
+    factor::{self, Factored},
+    names,
+    repair::quoted,
+    wording::{screened_members, worded},
+};
+
+/// The version of a server that does not say its own.
+const FIRST_VERSION: &str = "0.1.0";
+/// Most tool names that a problem lists.
+const SHOWN: usize = 20;
+
+/// What the user wants otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct Wishes {
+    /// The server's name in the registry.
+    pub name: Option<Name>,
+    /// The version of the server, its tools and its schemas.
+    pub version: Option<Version>,
+    /// Where clients of the MCP registry API reach the server; see [`public_remote`].
+    pub remote: Option<Value>,
+    /// Whether equal schemas of several tools become registered schemas.
+    pub share_schemas: bool,
+    /// Whether prompts and resources are not exposed.
+    pub tools_only: bool,
+    /// The tools' names in the registry.
+    pub naming: Naming,
+}
+
+/// Names of tools in the registry that differ from the server's; `source.tool` keeps the latter.
+#[derive(Debug, Clone, Default)]
+pub struct Naming {
+    /// Put before each name.
+    pub prefix: String,
+    /// The complete names of single tools, by their names at the server.
+    pub renames: BTreeMap<String, Name>,
+}
+
+impl Naming {
+    /// The name of a tool, if the server's own name needs no repair.
+    fn name(&self, said: &str) -> Option<Name> {
+        let renamed = self.renames.get(said).cloned();
+        renamed.or_else(|| Name::parse(Kind::Tool, &format!("{}{said}", self.prefix)).ok())
+    }
+
+    /// Renames that cannot be carried out for this server, each with the reason.
+    pub fn problems(&self, live: &LiveServer) -> Vec<String> {
+        let said: BTreeSet<_> =
+            live.tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+        let mut taken: BTreeMap<Name, &str> = BTreeMap::new();
+        let mut problems = Vec::new();
+        for from in self.renames.keys().filter(|from| !said.contains(from.as_str())) {
+            let names = said.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+            problems
+                .push(format!("--rename {from}: the server has no tool `{from}`; it has {names}"));
+        }
+        for tool in said {
+            let Some(name) = self.name(tool) else { continue };
+            if let Some(other) = taken.get(&name) {
+                problems.push(format!(
+                    "the tools `{other}` and `{tool}` would both be named `{name}`; rename one of them"
+                ));
+            } else {
+                taken.insert(name, tool);
+            }
+        }
+        problems
+    }
+}
+
+/// What everything that is imported together has in common.
+struct Common {
+    server: Name,
+    version: Version,
+    naming: Naming,
+    repairs: Repairs,
+}
+
+/// Makes documents of what a live server said. Without a name that can be used, there is only the
+/// repair that says so.
+pub fn server(live: &LiveServer, wishes: &Wishes) -> Imported {
+    let mut repairs = Repairs::default();
+    let info = live.info.as_object();
+    let info = info.map(|info| screened_members(&mut repairs, info, "/serverInfo", &[]));
+    let info = Value::Object(info.unwrap_or_default());
+    let version = version(&info, wishes, &mut repairs);
+    let Some(server) = name(&info, wishes, &mut repairs) else {
+        return repairs.of(Draft::default());
+    };
+    let mut common = Common { server, version, naming: wishes.naming.clone(), repairs };
+    let (tools, pointers): (Vec<_>, Vec<_>) = common.tools(live).into_iter().unzip();
+    let provides: Vec<_> = tools
+        .iter()
+        .map(|tool| json!({ "tool": tool["name"], "version": tool["version"] }))
+        .collect();
+    let features = if wishes.tools_only { &[][..] } else { &live.features };
+    let server = common.server(&info, provides, features, wishes.remote.as_ref());
+    let tools = refused::without_refused_schemas(&server, tools, &pointers, &mut common.repairs);
+    let Factored { tools, schemas } = if wishes.share_schemas {
+        let prefix = common.server.as_str().rsplit('/').next().unwrap_or_default();
+        factor::shared(tools, prefix, &common.version)
+    } else {
+        Factored { tools, schemas: Vec::new() }
+    };
+    common.repairs.of(Draft { schemas, servers: vec![server], tools, agents: Vec::new() })
+}
+
+fn version(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Version {
+    if let Some(version) = &wishes.version {
+        return version.clone();
+    }
+    let said = info.get("version").and_then(Value::as_str).unwrap_or_default();
+    let pointer = "/serverInfo/version";
+    if let Some(version) = names::version_of(said) {
+        if version.to_string() != said {
+            let what = format!("{} is not an exact version", quoted(said));
+            repairs.made(pointer, what, format!("{version} is used"));
+        }
+        return version;
+    }
+    let what = format!("{} is not a semantic version", quoted(said));
+    let how = format!("{FIRST_VERSION} is used; --version says another");
+    repairs.made(pointer, what, how);
+    names::version_of(FIRST_VERSION).expect("a constant that is a version")
+}
+
+fn name(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Option<Name> {
+    if let Some(name) = &wishes.name {
+        return Some(name.clone());
+    }
+    let said = info.get("name").and_then(Value::as_str).unwrap_or_default();
+    let (pointer, name) = ("/serverInfo/name", names::name_of(Kind::Server, said));
+    match &name {
+        Some(name) if name.as_str() == said => {}
+        Some(name) => {
+            let what = format!("{} is not a server's name", quoted(said));
+            repairs.made(pointer, what, format!("`{name}` is used; --name says another"));
+        }
+        None => {
+            let what = names::no_name(info.get("name"), "a server's");
+            repairs.needed(pointer, what, "say one with --name");
+        }
+    }
+    name
+}
+
+impl Common {
+    /// The documents of the tools, each with its place in what the server said.
+    fn tools(&mut self, live: &LiveServer) -> Vec<(Value, String)> {
+        let tools = &live.tools;
+        if tools.len() > limits::LIST_ITEMS {
+            let what = format!("{} tools, {} are allowed", tools.len(), limits::LIST_ITEMS);
+            self.repairs.needed("/tools", what, "the rest was left out; split the server");
+        }
+        let names: Vec<_> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+        // A tool whose own name is allowed keeps it, wherever it stands.
+        let own = names.iter().filter_map(|name| self.naming.name(name));
+        let mut taken: HashSet<_> = own.map(|name| name.to_string()).collect();
+        let mut upstream = HashSet::new();
+        let mut documents = Vec::new();
+        for (i, tool) in tools.iter().take(limits::LIST_ITEMS).enumerate() {
+            let pointer = format!("/tools/{i}");
+            if let Some(reason) = live.unread.get(&i) {
+                let said = tool["name"].as_str().map_or("a tool".to_owned(), quoted);
+                let what = format!("{said} is not as MCP has tools: {reason}");
+                self.repairs.needed(pointer, what, "it was left out; ask its makers");
+                continue;
+            }
+            let Some((tool, said)) = self.upstream_name(tool, &pointer) else { continue };
+            if !upstream.insert(said) {
+                let what = format!("the server has two tools with the name {}", quoted(said));
+                self.repairs.needed(pointer, what, "only the first was taken; ask its makers");
+                continue;
+            }
+            let Some(name) = self.tool_name(said, &pointer, &mut taken) else { continue };
+            let others = names.iter().copied().filter(|other| *other != said);
+            let document = self.tool(tool, &name, others, &pointer);
+            documents.extend(document.map(|document| (document, pointer)));
+        }
+        documents
+    }
+
+    /// A tool and the name by which the server knows it, if it can be called by it.
+    fn upstream_name<'a>(
+        &mut self,
+        tool: &'a Value,
+        pointer: &str,
+    ) -> Option<(&'a Map<String, Value>, &'a str)> {
+        let named = tool.as_object().and_then(|tool| Some((tool, tool.get("name")?.as_str()?)));
+        let Some((tool, said)) = named else {
+            self.repairs.needed(pointer, "a tool without a name", "it was left out");
+            return None;
+        };
+        if said.is_empty() || said.len() > 1024 || clean(said).removed > 0 {
+            let what = format!("{} is no name of a tool", quoted(said));
+            self.repairs.needed(format!("{pointer}/name"), what, "the tool was left out");
+            return None;
+        }
+        Some((tool, said))
+    }
+
+    /// The name of a tool in the registry: its own, or the closest that is allowed and free.
+    fn tool_name(
+        &mut self,
+        said: &str,
+        pointer: &str,
+        taken: &mut HashSet<String>,
+    ) -> Option<String> {
+        if let Some(name) = self.naming.name(said) {
+            return Some(name.to_string());
+        }
+        let wanted = format!("{}{said}", self.naming.prefix);
+        let Some(name) = names::name_of(Kind::Tool, &wanted) else {
+            let what = format!("{} cannot be made a tool's name", quoted(said));
+            self.repairs.needed(format!("{pointer}/name"), what, "the tool was left out");
+            return None;
+        };
+        let mut free = name.to_string();
+        let mut number = 2;
+        while !taken.insert(free.clone()) {
+            free = format!("{}_{number}", name.as_str().chars().take(120).collect::<String>());
+            number += 1;
+        }
+        let at = format!("{pointer}/name");
+        let what = format!("{} is not allowed as a name", quoted(&wanted));
+        let how = format!("it is registered as `{free}`; `source.tool` keeps its own name");
+        if free == name.as_str() {
+            self.repairs.made(at, what, how);
+        } else {
+            self.repairs.needed(at, format!("{what}, and `{name}` is taken"), how);
+        }
+        Some(free)
+    }
+
+    fn server(
+        &mut self,
+        info: &Value,
+        provides: Vec<Value>,
+        features: &[Exposure],
+        remote: Option<&Value>,
+    ) -> Value {
+        let mut server = Map::new();
+        server.insert("name".to_owned(), self.server.as_str().into());
+        server.insert("version".to_owned(), self.version.to_string().into());
+        let said = ["description", "title"].into_iter().find_map(|field| {
+            let text = info.get(field)?.as_str().filter(|text| !text.is_empty())?;
+            Some((field, text))
+        });
+        if let Some((field, text)) = said {
+            let pointer = format!("/serverInfo/{field}");
+            server.insert(
+                "description".to_owned(),
+                worded(&mut self.repairs, text, &pointer, []).into(),
+            );
+        }
+        server.insert("provides".to_owned(), provides.into());
+        if !features.is_empty() {
+            let exposes: Vec<_> = features.iter().map(|feature| feature.as_str()).collect();
+            server.insert("exposes".to_owned(), exposes.into());
+        }
+        let mut metadata = kept(info, &["title", "websiteUrl", "icons"]);
+        if let Some(remote) = remote {
+            metadata.insert(METADATA_KEY.to_owned(), json!({ "remotes": [remote] }));
+        }
+        if !metadata.is_empty() {
+            server.insert("metadata".to_owned(), metadata.into());
+        }
+        Value::Object(server)
+    }
+}
+
+/// These members, where they are there and hold something.
+fn kept(from: &Value, members: &[&str]) -> Map<String, Value> {
+    let member = |name: &&str| {
+        let value = from.get(name).filter(|value| !value.is_null())?;
+        Some(((*name).to_owned(), value.clone()))
+    };
+    members.iter().filter_map(member).collect()
+}
+
+#[cfg(test)]
+mod tests;

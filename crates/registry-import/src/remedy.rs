@@ -1,0 +1,71 @@
+//! The remedy for a registry file that is refused, and that the import repairs.
+
+use registry_core::diagnostic::{Code, Diagnostic};
+use serde_json::Value;
+
+use super::{By, loose::registry_file};
+
+/// A warning beside the errors of a file, which names the import as the remedy if the import repairs anything in
+/// it. `name` is the file's own, for the command.
+pub fn remedy(file: &Value, name: &str) -> Option<Diagnostic> {
+    let imported = registry_file(file);
+    let count = |by| imported.repairs.iter().filter(|repair| repair.by == by).count();
+    let made = count(By::Import) + imported.unlisted.import;
+    let left = count(By::Person) + imported.unlisted.person;
+    if made == 0 || imported.draft.is_empty() {
+        return None;
+    }
+    let places = if made == 1 { "place" } else { "places" };
+    let remain = match left {
+        0 => String::new(),
+        1 => ", and 1 remains to look at".to_owned(),
+        _ => format!(", and {left} remain to look at"),
+    };
+    let message = format!(
+        "the file is an incomplete or older registry file; the import repairs it in {made} {places}{remain}"
+    );
+    let purpose = if left == 0 { "review" } else { "complete" };
+    let help = format!(
+        "run `registryctl import registry {name} --apply`, or with `--out NEW.json` to {purpose} the repaired file"
+    );
+    Some(Diagnostic::warning(Code::DocumentInvalid, "", message).with_help(help))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn remedy_is_named_only_where_the_import_helps() {
+        let old = json!({ "schemaVersion": "2.0", "tools": [
+            { "name": "search", "source": { "target": "docs", "tool": "search" } }] });
+        let told = remedy(&old, "old.json").unwrap();
+        assert!(!told.is_error() && told.pointer.is_empty(), "{told:?}");
+        assert!(!told.message.contains("remain"), "{told:?}");
+        let help = told.help.unwrap();
+        assert!(help.contains("registryctl import registry old.json --apply"), "{help}");
+        let good = registry_file(&old).draft.to_value();
+        let unrepaired = json!({ "schemaVersion": "2.0",
+            "tools": [{ "name": "t", "version": "1.0.0", "spec": { "saga": 7 } }] });
+        for other in [good, unrepaired, json!({}), json!(7)] {
+            assert_eq!(remedy(&other, "x"), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn remedy_counts_repairs_and_remaining_problems() {
+        let tool = json!({ "name": "t", "version": "1.0.0" });
+        let file = |tools: Value| json!({ "schemaVersion": "2.0", "tools": tools });
+        let unversioned = json!({ "name": "u" });
+        for (tools, expected) in [
+            (json!([unversioned]), "repairs it in 1 place, and 1 remains to look at"),
+            (json!([unversioned, tool]), "repairs it in 1 place, and 2 remain to look at"),
+            (json!([{ "name": "u", "source": "s" }]), " places"),
+        ] {
+            let told = remedy(&file(tools), "x").unwrap();
+            assert!(told.message.ends_with(expected), "{told:?}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Texts of others on their way into a document.
+//!
+//! Deliberately absent: judging them; what looks wrong is put before a person.
+
+use registry_core::{
+    document::pointer_join,
+    json_schema::map_objects,
+    limits,
+    text::{Sign, clean, each_text, signs},
+};
+use serde_json::{Map, Value};
+
+use super::{Repairs, repair::quoted};
+
+/// What is to be done about a text with a sign.
+const READ_IT: &str = "read it before you register it";
+/// What was done about hidden characters.
+const REMOVED: &str = "they were removed; ask its makers why they are there";
+
+/// The members of a schema that are texts for people and models.
+const TEXTS: [&str; 3] = ["$comment", "description", "title"];
+
+/// A text without what is hidden in it, short enough; what speaks to the model is reported.
+/// `others` are the names of other tools.
+pub(super) fn worded<'a>(
+    repairs: &mut Repairs,
+    text: &str,
+    pointer: &str,
+    others: impl IntoIterator<Item = &'a str>,
+) -> String {
+    let mut text = screened_text(repairs, text, pointer);
+    for sign in signs(&text, others) {
+        if matches!(sign, Sign::Secret | Sign::OtherTool) {
+            repairs.needed(pointer, format!("the text {}", sign.explain()), READ_IT);
+        }
+    }
+    let bytes = text.len();
+    if bytes > limits::TEXT_BYTES {
+        let limit = limits::TEXT_BYTES;
+        let end = (0..=limit).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or_default());
+        let what = format!("{bytes} bytes of text, {limit} are allowed");
+        repairs.needed(pointer, what, "it was cut; shorten it");
+    }
+    text
+}
+
+/// A text without what is hidden in it; what tells the model what to do is reported.
+fn screened_text(repairs: &mut Repairs, text: &str, pointer: &str) -> String {
+    let cleaned = clean(text);
+    if cleaned.removed > 0 {
+        let what = format!("{} hidden characters or terminal escapes", cleaned.removed);
+        repairs.needed(pointer, what, REMOVED);
+    }
+    if signs(&cleaned.text, []).contains(&Sign::Imperative) {
+        repairs.needed(pointer, format!("the text {}", Sign::Imperative.explain()), READ_IT);
+    }
+    cleaned.text
+}
+
+/// The members of an entity or of a card without what is hidden in them: each by what it is.
+pub(super) fn worded_members(
+    repairs: &mut Repairs,
+    map: &Map<String, Value>,
+    pointer: &str,
+) -> Map<String, Value> {
+    let mut copy = screened_members(repairs, map, pointer, &OWN);
+    for name in OWN {
+        let Some(value) = copy.get_mut(name) else { continue };
+        let at = pointer_join(pointer, name);
+        *value = match (name, &*value) {
+            ("skills", skills) => worded_skills(repairs, skills, &at),
+            ("title" | "description", Value::String(text)) => worded(repairs, text, &at, []).into(),
+            ("title" | "description", other) => screened(repairs, other, &at),
+            (_, schema) => worded_schema(repairs, schema, &at),
+        };
+    }
+    copy
+}
+
+/// What of an entity is looked at by itself; the rest of it is texts, and what holds texts.
+const OWN: [&str; 6] = ["title", "description", "schema", "inputSchema", "outputSchema", "skills"];
+
+/// Skills, as a list or by their names.
+fn worded_skills(repairs: &mut Repairs, skills: &Value, pointer: &str) -> Value {
+    match skills {
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            items.map(|(i, item)| worded_skill(repairs, item, &format!("{pointer}/{i}"))).collect()
+        }
+        Value::Object(named) => {
+            let mut copy = Map::new();
+            for (name, item) in named {
+                let name = screened_text(repairs, name, pointer);
+                let item = worded_skill(repairs, item, &pointer_join(pointer, &name));
+                copy.entry(name).or_insert(item);
+            }
+            copy.into()
+        }
+        other => screened(repairs, other, pointer),
+    }
+}
+
+fn worded_skill(repairs: &mut Repairs, said: &Value, pointer: &str) -> Value {
+    match said {
+        Value::Object(map) => worded_members(repairs, map, pointer).into(),
+        other => screened(repairs, other, pointer),
+    }
+}
+
+/// All texts of a value and the names of its members as [`screened_text`] has them.
+fn screened(repairs: &mut Repairs, value: &Value, pointer: &str) -> Value {
+    match value {
+        Value::String(text) => screened_text(repairs, text, pointer).into(),
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            items.map(|(i, item)| screened(repairs, item, &format!("{pointer}/{i}"))).collect()
+        }
+        Value::Object(map) => screened_members(repairs, map, pointer, &[]).into(),
+        other => other.clone(),
+    }
+}
+
+/// The same for the members of an object, but for those that the caller looks at itself.
+pub(super) fn screened_members(
+    repairs: &mut Repairs,
+    map: &Map<String, Value>,
+    pointer: &str,
+    own: &[&str],
+) -> Map<String, Value> {
+    let mut copy = Map::new();
+    for (name, value) in map {
+        if own.contains(&name.as_str()) {
+            copy.insert(name.clone(), value.clone());
+            continue;
+        }
+        let name = screened_text(repairs, name, pointer);
+        let value = screened(repairs, value, &pointer_join(pointer, &name));
+        copy.entry(name).or_insert(value);
+    }
+    copy
+}
+
+/// A schema with cleaned texts. What is hidden in its names and values is only reported: without
+/// it, the schema would be another.
+pub(super) fn worded_schema(repairs: &mut Repairs, schema: &Value, pointer: &str) -> Value {
+    let (mut removed, mut has_secrets, mut speaks, mut kept) = (0, false, false, None);
+    let copy = map_objects(schema, &mut |map: &mut Map<String, Value>| {
+        for name in TEXTS {
+            if let Some(Value::String(text)) = map.get_mut(name) {
+                let cleaned = clean(text);
+                removed += cleaned.removed;
+                has_secrets |= signs(&cleaned.text, []).contains(&Sign::Secret);
+                *text = cleaned.text;
+            }
+        }
+    });
+    each_text(&copy, &mut |text| {
+        let found = signs(text, []);
+        speaks |= found.contains(&Sign::Imperative);
+        if found.contains(&Sign::Hidden) {
+            kept.get_or_insert_with(|| quoted(text));
+        }
+    });
+    if removed > 0 {
+        repairs.needed(
+            pointer,
+            format!("{removed} hidden characters or terminal escapes"),
+            REMOVED,
+        );
+    }
+    for (sign, is_there) in [(Sign::Imperative, speaks), (Sign::Secret, has_secrets)] {
+        if is_there {
+            repairs.needed(pointer, format!("a text in it {}", sign.explain()), READ_IT);
+        }
+    }
+    if let Some(text) = kept {
+        let what = format!("hidden characters in {text}, which is no description");
+        repairs.needed(pointer, what, "it was kept; ask its makers why they are there");
+    }
+    copy
+}
