@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fetches histories of published JSON Schemas from npm, for
-# `cargo run -p registry-core --example compare_schemas -- DIR/*`.
+# `cargo run -p schema-compat --example compare_schemas -- DIR/*`.
 # Usage: tests/real-schemas.sh DIR
 set -eu
 dir=${1:?a directory to fill}

@@ -124,13 +124,14 @@ const SERVICE: [&str; 5] =
 /// Which workspace crates a crate may depend on, tests apart (architecture, section 3, rule 1).
 fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     [
-        ("registry-core", vec![]),
-        ("registry-proto", vec!["registry-core"]),
+        ("schema-compat", vec![]),
+        ("registry-core", vec!["schema-compat"]),
+        ("registry-proto", vec!["registry-core", "schema-compat"]),
         ("registry-follow", vec!["registry-core", "registry-proto"]),
         ("registry-tls", vec![]),
         ("registry-jwt", vec!["registry-core"]),
-        ("mcp-registry", vec!["registry-core"]),
-        ("registry-import", vec!["registry-core"]),
+        ("mcp-registry", vec!["registry-core", "schema-compat"]),
+        ("registry-import", vec!["registry-core", "schema-compat"]),
         ("registry-sbom", vec!["registry-core"]),
         ("registry-search", vec!["registry-core"]),
         ("registry-fixtures", vec!["registry-core"]),
@@ -139,7 +140,7 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
             [&SERVICE[..], &["mcp-registry", "registry-sbom", "registry-search"]].concat(),
         ),
         // The importer tells whether it repairs a refused registry file.
-        ("gateway-agent", [&SERVICE[..], &["registry-import"]].concat()),
+        ("gateway-agent", [&SERVICE[..], &["registry-import", "schema-compat"]].concat()),
         (
             "registryctl",
             vec![
@@ -149,6 +150,7 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
                 "registry-proto",
                 "registry-sbom",
                 "registry-search",
+                "schema-compat",
             ],
         ),
         ("demo-backend", vec![]),
@@ -429,8 +431,8 @@ const HOMES: &[Home] = &[
     Home { text: "SystemTime::now", within: "crates/registry-core/src/", homes: &[] },
     Home {
         text: "jsonschema::",
-        within: "crates/registry-core/src/",
-        homes: &["crates/registry-core/src/schema_compile"],
+        within: "crates/schema-compat/src/",
+        homes: &["crates/schema-compat/src/schema_compile"],
     },
     Home { text: "jsonschema::", within: "gateway-agent/src/", homes: &[] },
 ];

@@ -2,11 +2,9 @@
 //!
 //! Deliberately absent: the comparison, which is the core's.
 
-use registry_core::{
-    compatibility::{Difference, Doubt, Side},
-    graph::Compared,
-};
+use registry_core::graph::Compared;
 use registry_proto::v1;
+use schema_compat::compatibility::{Difference, Doubt, Side};
 use serde::Serialize;
 use serde_json::Value;
 

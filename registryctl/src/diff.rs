@@ -4,7 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use registry_core::{align::Aligner, document::pointer_join};
+use registry_core::align::Aligner;
+use schema_compat::pointer::pointer_join;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -6,7 +6,8 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
-use registry_core::{Digest, Key, Kind, Version, document::pointer_join, resolve::Requirement};
+use registry_core::{Digest, Key, Kind, Version, resolve::Requirement};
+use schema_compat::pointer::pointer_join;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -5,7 +5,7 @@
 //! none, so what an entity provides is told beside the document.
 
 use registry_core::{
-    decode::{At, Problems},
+    decode::Problems,
     diagnostic::Diagnostic,
     entity::Server,
     limits,
@@ -13,6 +13,7 @@ use registry_core::{
     reference::Kind,
     server_json::{self, METADATA_KEY},
 };
+use schema_compat::pointer::At;
 use serde_json::{Map, Value};
 
 use super::{SCHEMA, ServerDetail};

@@ -5,7 +5,7 @@
 //! document, which `part` checks, and what is registered already.
 
 use registry_core::{
-    decode::{At, Fields, Problems, escape},
+    decode::{Fields, Problems},
     diagnostic::{Code, Diagnostic},
     document::Document,
     entity::Entity,
@@ -16,6 +16,7 @@ use registry_core::{
     text::clean,
     version::Version,
 };
+use schema_compat::pointer::{At, escape};
 use serde_json::{Map, Value};
 
 use super::{OFFICIAL_META, SCHEMA, ServerDetail, Status, older};

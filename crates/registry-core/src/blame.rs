@@ -8,12 +8,13 @@
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
+use schema_compat::pointer::pointer_join;
 use serde_json::Value;
 
 use crate::{
     align::Aligner,
     catalog::{Catalog, Record},
-    document::{Document, pointer_join},
+    document::Document,
     limits,
     name::Name,
     reference::Kind,

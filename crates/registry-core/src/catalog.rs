@@ -17,6 +17,8 @@ use std::{
 };
 
 use imbl::{OrdMap, OrdSet};
+use schema_compat::name::SchemaName;
+use serde_json::Value;
 
 pub use apply::ApplyError;
 pub use compare::{EntityDifference, SettingDifference};
@@ -28,6 +30,7 @@ use crate::{
     attestation::Attestation,
     commit::{ChainHash, RegistryId, Revision},
     document::Document,
+    entity::Entity,
     lifecycle::{Lifecycle, LifecycleState},
     name::Name,
     reference::{Key, Kind},
@@ -217,6 +220,14 @@ impl Catalog {
     /// The entity with this key.
     pub fn find(&self, key: &Key) -> Option<&Arc<Record>> {
         self.records.get(key)
+    }
+
+    /// The registered JSON Schema with this name.
+    pub fn json_schema(&self, name: &SchemaName) -> Option<&Value> {
+        match self.find(&Key::of_schema(name)?)?.document.entity() {
+            Entity::Schema(schema) => Some(&schema.schema),
+            _ => None,
+        }
     }
 
     /// All entities, by kind, name and version.

@@ -1,203 +1,28 @@
-//! Whether a new version may take the place of an older one: what its JSON Schemas accept is
-//! compared, not how they are written.
+//! Compatibility of two versions of an entity: part by part, each in the direction in which values flow.
 //!
-//! Sound in both directions: "compatible" is a proof over every value, and "breaking" comes with a
-//! value that real validators of the two versions disagree about. Where neither is found, the
-//! answer is "undecided". Everything is a pure function with a counted budget. Deliberately absent:
-//! which versions are compared and what follows from it (the rule `breaking-change`).
+//! A new version may accept more input and give less output. The schema of a schema entity counts as
+//! input. Servers promise no schema, and callers of an agent do not see its dependencies. The rule
+//! `breaking-change` decides which versions are compared.
 
-mod arena;
-mod arrays;
-mod cases;
-mod circle;
-mod decide;
-mod empty;
-mod entity;
-mod eval;
-mod given;
-mod logic;
-mod lower;
 mod mode;
-mod names;
-mod objects;
-mod prover;
-mod refusing;
-mod regex;
-mod rules;
-mod same;
-mod sample;
-mod scalars;
-mod texts;
-mod unevaluated;
 
-use std::fmt;
+use std::sync::LazyLock;
 
-use serde_json::Value;
+use schema_compat::{
+    compatibility::{Budget, Demand, Difference, Doubt, Side, Verdict, covers},
+    name::{Definition, SchemaName},
+};
+use serde_json::{Value, json};
 
-pub use decide::{covers, samples};
-pub use entity::compare;
 pub use mode::{Direction, InvalidMode, Mode};
 
-use crate::{entity::Entity, limits, reference::Key};
-
-/// Longest example that a message shows, in characters.
-const EXAMPLE: usize = 200;
+use crate::{
+    entity::{Entity, Implementation, Skill, Tool},
+    reference::Key,
+};
 
 /// Gives registered schemas by their keys.
 pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Entity>;
-
-/// The steps that comparisons may still take together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Budget(usize);
-
-impl Budget {
-    /// What comparing two versions may take: two schemas of each, both ways.
-    pub fn of_one() -> Self {
-        Self(4 * limits::COMPARISON_STEPS)
-    }
-
-    /// What all comparisons of one commit may take.
-    pub fn of_batch() -> Self {
-        Self(limits::BATCH_COMPARISON_STEPS)
-    }
-
-    /// The steps for the compositions of one commit.
-    pub fn of_flows() -> Self {
-        Self(limits::FLOW_STEPS)
-    }
-
-    /// The share of one of `parts` that still need steps, at least `least` steps.
-    pub fn divided(&self, parts: usize, least: usize) -> Self {
-        Self((self.0 / parts.max(1)).max(least))
-    }
-
-    /// Takes the steps that a share has spent.
-    pub fn take_spent(&mut self, (share, left): (&Self, &Self)) {
-        self.0 = self.0.saturating_sub(share.0 - left.0);
-    }
-
-    /// Whether nothing is left.
-    pub fn is_spent(&self) -> bool {
-        self.0 == 0
-    }
-
-    fn share(&self) -> usize {
-        self.0.min(limits::COMPARISON_STEPS)
-    }
-
-    pub(crate) fn spend(&mut self, steps: usize) {
-        self.0 = self.0.saturating_sub(steps.max(1));
-    }
-}
-
-/// Whether one JSON Schema accepts everything that another accepts.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// It does, for every value.
-    Yes,
-    /// It does not, and here is a value.
-    No(Difference),
-    /// Neither was found.
-    Undecided(Doubt),
-}
-
-/// What refuses a value, or is missing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Demand {
-    /// A keyword of JSON Schema.
-    Keyword(&'static str),
-    /// All of a schema: it is `false`, or it is not known which keyword it is.
-    Schema,
-    /// The skill of an agent that has this id.
-    Skill(String),
-}
-
-impl Demand {
-    /// The keyword, if it is one.
-    pub fn keyword(&self) -> Option<&'static str> {
-        match self {
-            Self::Keyword(keyword) => Some(keyword),
-            Self::Schema | Self::Skill(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for Demand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Keyword(keyword) => write!(f, "`{keyword}`"),
-            Self::Schema => f.write_str("the schema"),
-            Self::Skill(id) => write!(f, "the skill `{id}`"),
-        }
-    }
-}
-
-/// Where and how two versions differ.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Difference {
-    /// What refuses the value, or is missing.
-    pub demand: Demand,
-    /// JSON pointer into the new document; to the `$ref` where it leads out of the document.
-    pub pointer: String,
-    /// Where the keyword itself is, when that is elsewhere: `in schema/A@1.0.0 at /schema/type`, or
-    /// `at /outputSchema/type` of the old version.
-    pub elsewhere: Option<String>,
-    /// A value that the one accepts and the other refuses; absent where no value is concerned.
-    pub instance: Option<Value>,
-    /// Whether it is the new version that refuses the value, or the old one.
-    pub refused_by: Side,
-}
-
-impl Difference {
-    /// What refuses an example, and the example; where there is one.
-    pub fn example(&self) -> Option<String> {
-        let Self { demand, instance, .. } = self;
-        instance.as_ref().map(|value| format!("{demand} refuses {}", shortened(value)))
-    }
-
-    /// What it means, in words for people; `old` and `new` are what the two are called.
-    pub fn explain(&self, old: &dyn fmt::Display, new: &dyn fmt::Display) -> String {
-        let Self { demand, elsewhere, instance, refused_by, .. } = self;
-        let place = elsewhere.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
-        match (instance.as_ref().map(shortened), refused_by) {
-            (Some(value), Side::New) => {
-                format!("{demand}{place} refuses what {old} allows: {value}")
-            }
-            (Some(value), Side::Old) => {
-                format!("{demand} of {old}{place} refuses what {new} allows: {value}")
-            }
-            (None, Side::New) => format!("{demand} of {old} is gone"),
-            (None, Side::Old) => format!("{demand} is not in {old}"),
-        }
-    }
-}
-
-/// A value on one line, cut where it is long.
-pub(crate) fn shortened(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(EXAMPLE) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
-}
-
-/// Where and why two versions could not be compared to the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doubt {
-    /// JSON pointer into the new document.
-    pub pointer: String,
-    /// Why.
-    pub reason: String,
-}
-
-/// One of the two versions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The earlier one.
-    Old,
-    /// The later one.
-    New,
-}
 
 /// The result of a comparison, as one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -263,5 +88,206 @@ impl Comparison {
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Whether values go to the entity or come from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    In,
+    Out,
+}
+
+/// One schema of an entity.
+struct Part<'a> {
+    /// The member that has it, in the object at `holder`.
+    name: &'static str,
+    /// What holds it, by a name that stays the same in every version.
+    id: &'a str,
+    /// JSON pointer of the object that has the member.
+    holder: String,
+    flow: Flow,
+    promise: Promise<'a>,
+}
+
+/// What is promised where a schema may be.
+#[derive(Clone, Copy, PartialEq)]
+enum Promise<'a> {
+    Schema(&'a Value),
+    /// No schema: every value that may be there at all.
+    Anything(&'static Value),
+    /// No schema: whatever the server behind the tool takes.
+    Upstream,
+}
+
+static ANYTHING: Value = Value::Bool(true);
+static ANY_OBJECT: LazyLock<Value> = LazyLock::new(|| json!({ "type": "object" }));
+
+/// Compares two versions of one name.
+pub fn compare<'a>(
+    old: &'a Entity,
+    new: &'a Entity,
+    direction: Direction,
+    resolve: Resolve<'a>,
+    budget: &mut Budget,
+) -> Comparison {
+    let mut found = Comparison::identical();
+    let (olds, news) = (parts(old), parts(new));
+    let directions: &[Direction] = match direction {
+        Direction::Full => &[Direction::Backward, Direction::Forward],
+        Direction::Backward => &[Direction::Backward],
+        Direction::Forward => &[Direction::Forward],
+    };
+    skills(old, new, directions, &mut found);
+    hidden(old, new, &mut found);
+    for part in news {
+        let same = |other: &&Part<'a>| (other.id, other.name) == (part.id, part.name);
+        let Some(before) = olds.iter().find(same) else { continue };
+        if before.promise == part.promise {
+            continue;
+        }
+        found.is_identical = false;
+        for direction in directions {
+            found.add(part.compare(before, *direction, resolve, budget));
+        }
+    }
+    found
+}
+
+impl<'a> Part<'a> {
+    fn compare(
+        &self,
+        old: &Self,
+        direction: Direction,
+        resolve: Resolve<'a>,
+        budget: &mut Budget,
+    ) -> Verdict {
+        let (Some(before), Some(after)) = (old.schema(), self.schema()) else {
+            let reason = format!(
+                "one of the versions has no `{}`: what it takes is the server's affair",
+                self.name
+            );
+            return Verdict::Undecided(Doubt { pointer: self.pointer(), reason });
+        };
+        let (at_old, at_new) = (old.pointer(), self.pointer());
+        let (before, after) = ((before, at_old.as_str()), (after, at_new.as_str()));
+        let definition = |name: &SchemaName| match resolve(&Key::of_schema(name)?)? {
+            Entity::Schema(schema) => {
+                Some(Definition { schema: &schema.schema, pointer: "/schema" })
+            }
+            _ => None,
+        };
+        let is_new_wider = (self.flow == Flow::In) == (direction == Direction::Backward);
+        if is_new_wider {
+            covers(before, after, Side::New, &definition, budget)
+        } else {
+            covers(after, before, Side::Old, &definition, budget)
+        }
+    }
+
+    fn schema(&self) -> Option<&'a Value> {
+        match self.promise {
+            Promise::Schema(schema) | Promise::Anything(schema) => Some(schema),
+            Promise::Upstream => None,
+        }
+    }
+
+    /// Where the schema is, or would be.
+    fn pointer(&self) -> String {
+        match self.promise {
+            Promise::Schema(_) => format!("{}/{}", self.holder, self.name),
+            Promise::Anything(_) | Promise::Upstream => self.holder.clone(),
+        }
+    }
+}
+
+fn parts(entity: &Entity) -> Vec<Part<'_>> {
+    match entity {
+        Entity::Schema(schema) => vec![Part {
+            name: "schema",
+            id: "",
+            holder: String::new(),
+            flow: Flow::In,
+            promise: Promise::Schema(&schema.schema),
+        }],
+        Entity::Server(_) => Vec::new(),
+        Entity::Tool(tool) => of_tool(tool),
+        Entity::Agent(agent) => {
+            agent.skills.iter().enumerate().flat_map(|(i, skill)| of_skill(i, skill)).collect()
+        }
+    }
+}
+
+fn of_tool(tool: &Tool) -> Vec<Part<'_>> {
+    let no_input = match tool.implementation {
+        Implementation::Source(_) => Promise::Upstream,
+        Implementation::Spec(_) => Promise::Anything(&ANY_OBJECT),
+    };
+    let input = tool.input_schema.as_ref().map_or(no_input, Promise::Schema);
+    let output = tool.output_schema.as_ref().map_or(Promise::Anything(&ANYTHING), Promise::Schema);
+    [("inputSchema", Flow::In, input), ("outputSchema", Flow::Out, output)]
+        .map(|(name, flow, promise)| Part { name, id: "", holder: String::new(), flow, promise })
+        .into()
+}
+
+fn of_skill<'a>(index: usize, skill: &'a Skill) -> Vec<Part<'a>> {
+    let promise = |schema: &'a Option<Value>| {
+        schema.as_ref().map_or(Promise::Anything(&ANYTHING), Promise::Schema)
+    };
+    let (input, output) = (promise(&skill.input_schema), promise(&skill.output_schema));
+    let holder = format!("/skills/{index}");
+    [("inputSchema", Flow::In, input), ("outputSchema", Flow::Out, output)]
+        .map(|(name, flow, promise)| Part {
+            name,
+            id: &skill.id,
+            holder: holder.clone(),
+            flow,
+            promise,
+        })
+        .into()
+}
+
+/// Skills that only one of the versions has.
+fn skills(old: &Entity, new: &Entity, directions: &[Direction], found: &mut Comparison) {
+    let (Entity::Agent(old), Entity::Agent(new)) = (old, new) else { return };
+    for direction in directions {
+        let (given, wanted, refused_by) = match direction {
+            Direction::Forward => (new, old, Side::Old),
+            Direction::Backward | Direction::Full => (old, new, Side::New),
+        };
+        for skill in &given.skills {
+            if wanted.skill(&skill.id).is_none() {
+                let index = given.skills.iter().position(|other| other.id == skill.id);
+                let index = index.filter(|_| refused_by == Side::Old);
+                let pointer = index.map_or("/skills".to_owned(), |i| format!("/skills/{i}"));
+                found.differences.push(Difference {
+                    demand: Demand::Part(format!("the skill `{}`", skill.id)),
+                    pointer,
+                    elsewhere: None,
+                    instance: None,
+                    refused_by,
+                });
+            }
+        }
+    }
+    let ids = |skills: &[Skill]| skills.iter().map(|skill| skill.id.clone()).collect::<Vec<_>>();
+    found.is_identical &= ids(&old.skills) == ids(&new.skills);
+}
+
+/// Arguments that callers may send in one version only.
+fn hidden(old: &Entity, new: &Entity, found: &mut Comparison) {
+    let hidden = |entity: &Entity| match entity {
+        Entity::Tool(tool) => {
+            let mut fields =
+                tool.source().map(|source| source.hide_fields.clone()).unwrap_or_default();
+            fields.sort();
+            fields
+        }
+        _ => Vec::new(),
+    };
+    if hidden(old) != hidden(new) {
+        found.is_identical = false;
+        found.doubts.push(Doubt {
+            pointer: "/source".to_owned(),
+            reason: "`hideFields` differ: which arguments callers may send is not in the schemas"
+                .to_owned(),
+        });
+    }
+}

@@ -11,10 +11,10 @@ use std::{
 };
 
 use same::Same;
+use schema_compat::compatibility::Budget;
 
 use crate::{
     catalog::Catalog,
-    compatibility::Budget,
     document::Document,
     lifecycle::Notice,
     reference::{Key, Kind},

@@ -3,8 +3,9 @@
 //! serde stops at the first problem and does not know pointers, hence these combinators. `$comment`
 //! is allowed in every object.
 
-use std::{cell::RefCell, fmt};
+use std::cell::RefCell;
 
+use schema_compat::pointer::At;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -14,59 +15,6 @@ use crate::{
     reference::Kind,
     version::Version,
 };
-
-/// A place in a document, kept on the stack and only written out when something is wrong there.
-#[derive(Clone, Copy)]
-pub struct At<'a> {
-    parent: Option<&'a At<'a>>,
-    step: Step<'a>,
-}
-
-#[derive(Clone, Copy)]
-enum Step<'a> {
-    Root,
-    Member(&'a str),
-    Index(usize),
-}
-
-impl<'a> At<'a> {
-    /// The document itself.
-    pub const ROOT: Self = Self { parent: None, step: Step::Root };
-
-    /// A member of this object.
-    pub fn member(&'a self, name: &'a str) -> At<'a> {
-        At { parent: Some(self), step: Step::Member(name) }
-    }
-
-    /// An item of this array.
-    pub fn index(&'a self, index: usize) -> At<'a> {
-        At { parent: Some(self), step: Step::Index(index) }
-    }
-
-    /// Another member of the same object.
-    pub fn beside(self, name: &'a str) -> At<'a> {
-        At { step: Step::Member(name), ..self }
-    }
-}
-
-/// As a JSON pointer (RFC 6901).
-impl fmt::Display for At<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(parent) = self.parent {
-            fmt::Display::fmt(parent, f)?;
-        }
-        match self.step {
-            Step::Root => Ok(()),
-            Step::Member(name) => write!(f, "/{}", escape(name)),
-            Step::Index(index) => write!(f, "/{index}"),
-        }
-    }
-}
-
-/// Escapes a member name for a JSON pointer (RFC 6901 section 3).
-pub fn escape(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
-}
 
 /// Collects the problems of one document.
 #[derive(Default)]

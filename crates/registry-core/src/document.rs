@@ -9,13 +9,14 @@ mod canonical;
 use std::{fmt, sync::OnceLock};
 
 use bytes::Bytes;
+use schema_compat::pointer::At;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 pub use self::canonical::{canonical_bytes, exact_bytes};
 use crate::{
-    decode::{At, Problems, escape},
+    decode::Problems,
     diagnostic::{Code, Diagnostic},
     entity::Entity,
     json_text::Strict,
@@ -326,11 +327,6 @@ pub fn parse_json(bytes: &[u8]) -> Result<Value, InvalidJson> {
         };
         InvalidJson { reason, line, column }
     })
-}
-
-/// Joins a JSON pointer and one more member name.
-pub fn pointer_join(pointer: &str, member: &str) -> String {
-    format!("{pointer}/{}", escape(member))
 }
 
 #[cfg(test)]

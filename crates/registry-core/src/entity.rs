@@ -10,6 +10,7 @@ pub mod schema;
 pub mod server;
 pub mod tool;
 
+use schema_compat::pointer::At;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ pub use tool::{
 };
 
 use crate::{
-    decode::{At, Problems},
+    decode::Problems,
     diagnostic::Diagnostic,
     name::Name,
     reference::{Key, Kind},

@@ -37,15 +37,6 @@ pub const SPEC_STEPS: usize = 256;
 pub const COMPOSITION_DEPTH: usize = 16;
 /// Largest integer that every JSON reader represents exactly (RFC 8785 section 3.2.2.3).
 pub const SAFE_INTEGER: i64 = 1 << 53;
-/// Most registered schemas that one schema may lead to, directly and through others.
-pub const SCHEMA_REFERENCES: usize = 1_000;
-/// Most ways in which one schema may be applied to one place of a value, references followed: what
-/// `allOf` of twice the same doubles with every level.
-pub const SCHEMA_PATHS: u64 = 10_000;
-/// Largest compiled regular expression of a schema, in bytes.
-pub const PATTERN_BYTES: usize = 1 << 20;
-/// Most regular expressions in one schema.
-pub const SCHEMA_PATTERNS: usize = 200;
 /// Most problems that are reported for one document, or for one file; the rest waits until these
 /// are mended.
 pub const PROBLEMS: usize = 1_000;
@@ -59,12 +50,6 @@ pub const PATHS: usize = 100;
 pub const BATCH_SETTINGS: usize = 1_000;
 /// Longest signed checkpoint, in bytes.
 pub const CHECKPOINT_BYTES: usize = 4 * 1024;
-/// Most violations that are reported for one value.
-pub const VIOLATIONS: usize = 32;
-/// Most looks at a value, or at a part of it, that validating it may take: about 20 milliseconds.
-pub const VALIDATION_STEPS: u64 = 1_000_000;
-/// How many more for each value in it.
-pub const VALIDATION_STEPS_EACH: u64 = 100;
 /// Longest JSONPath, in bytes.
 pub const PATH_BYTES: usize = 1024;
 /// Deepest nesting of brackets and parentheses in a JSONPath.
@@ -108,10 +93,6 @@ pub const REQUIREMENTS: usize = 1_000;
 pub const CONSTRAINT_BYTES: usize = 256;
 /// Most versions that an answer names to say why none of them fits.
 pub const CANDIDATES: usize = 20;
-/// Most steps that comparing two schemas may take; a step is at most about a microsecond.
-pub const COMPARISON_STEPS: usize = 50_000;
-/// Most steps that all comparisons of one commit may take together.
-pub const BATCH_COMPARISON_STEPS: usize = 1_000_000;
 /// Most steps of checking all compositions of one commit: comparisons, and calls of trial runs.
 pub const FLOW_STEPS: usize = 4_000_000;
 /// Least steps of checking one composition, independent of the other compositions of its commit.
@@ -120,8 +101,6 @@ pub const FLOW_STEPS_EACH: usize = 5_000;
 pub const COMPARISON_FINDINGS: usize = 100;
 /// Longest value that an answer gives to show a difference, in bytes of JSON.
 pub const COMPARISON_INSTANCE_BYTES: usize = 16 * 1024;
-/// Deepest nesting of a comparison, references followed.
-pub const COMPARISON_DEPTH: usize = 128;
 /// Most roots of a scope.
 pub const SCOPE_ROOTS: usize = 1_000;
 /// Most pairs of items that are looked at to find, in all arrays of a document, those that are the same

@@ -9,12 +9,12 @@ mod tool;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schema_compat::compatibility::Budget;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
     catalog::Catalog,
-    compatibility::Budget,
     entity::{Entity, Exposure, Server, Tool},
     lifecycle::LifecycleState,
     name::name_of,

@@ -4,7 +4,9 @@
 
 use std::{fmt, str::FromStr};
 
+use schema_compat::{json_schema::each_object_at, name::SchemaName, pointer::At};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::Value;
 
 use crate::{
     name::{InvalidName, Name},
@@ -106,6 +108,16 @@ impl Key {
         Self::new(Kind::Schema, Name::lowest(), Version::lowest())
     }
 
+    /// The name of a schema in JSON Schemas.
+    pub(crate) fn schema_name(&self) -> SchemaName {
+        SchemaName::new(self.name.as_str(), self.version.to_string())
+    }
+
+    /// The key of a schema that a JSON Schema names; `None` if the name or the version is invalid.
+    pub fn of_schema(name: &SchemaName) -> Option<Self> {
+        Self::parse(Kind::Schema, name.name(), name.version()).ok()
+    }
+
     /// Parses the parts of a key.
     pub fn parse(kind: Kind, name: &str, version: &str) -> Result<Self, InvalidKey> {
         Ok(Self::new(kind, Name::parse(kind, name)?, Version::parse(version)?))
@@ -155,12 +167,8 @@ impl SchemaRef {
     /// Reads a `$ref` value. `None`: it is an ordinary reference (`#/$defs/x`, `#anchor`), which
     /// is the JSON Schema's own affair. `Some(Err)`: it is meant for us, but wrong.
     pub fn parse(reference: &str) -> Option<Result<Self, InvalidKey>> {
-        let body = reference.strip_prefix('#')?;
-        if body.starts_with('/') {
-            return None;
-        }
-        let (name, version) = body.split_once(':')?;
-        Some(Key::parse(Kind::Schema, name, version).map(Self))
+        let name = SchemaName::parse(reference)?;
+        Some(Key::parse(Kind::Schema, name.name(), name.version()).map(Self))
     }
 
     /// The schema that is meant.
@@ -172,12 +180,6 @@ impl SchemaRef {
     pub(crate) fn text_of(key: &Key) -> String {
         format!("#{}:{}", key.name, key.version)
     }
-
-    /// The absolute URI of a registered schema without an `$id` once it is compiled. A relative
-    /// `$id` has the version in it, too, so that versions do not share it.
-    pub(crate) fn uri_of(key: &Key) -> String {
-        format!("registry:/{}/{}/", key.name, key.version)
-    }
 }
 
 impl fmt::Display for SchemaRef {
@@ -186,8 +188,35 @@ impl fmt::Display for SchemaRef {
     }
 }
 
+/// Receives the key of a reference, the reference as it is written, and its place.
+type FoundReference<'f> = &'f mut dyn FnMut(Result<&Key, InvalidKey>, &str, At<'_>);
+
+/// Calls `found` for every reference to a registered schema, with the place of the `$ref`.
+pub(crate) fn each_reference(schema: &Value, at: At<'_>, found: FoundReference<'_>) {
+    each_object_at(schema, at, &mut |map, at| {
+        if let Some(Value::String(text)) = map.get("$ref") {
+            match SchemaRef::parse(text) {
+                Some(Ok(reference)) => found(Ok(reference.key()), text, at.member("$ref")),
+                Some(Err(e)) => found(Err(e), text, at.member("$ref")),
+                None => {}
+            }
+        }
+    });
+}
+
+/// The key of a schema that consists of one reference to a registered schema.
+pub fn pure_reference(schema: &Value) -> Option<Key> {
+    let map = schema.as_object()?;
+    let text = map.get("$ref")?.as_str()?;
+    let bare = map.keys().all(|name| name == "$ref" || name == "$comment");
+    let reference = SchemaRef::parse(text)?.ok()?;
+    bare.then(|| reference.key().clone())
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -208,5 +237,13 @@ mod tests {
         assert!(SchemaRef::parse("#anchor").is_none());
         assert!(SchemaRef::parse("https://example.com/x").is_none());
         assert!(SchemaRef::parse("#A:1").unwrap().is_err());
+    }
+
+    #[test]
+    fn only_a_bare_reference_is_pure() {
+        assert!(pure_reference(&json!({ "$ref": "#A:1.0.0", "$comment": "x" })).is_some());
+        assert!(pure_reference(&json!({ "$ref": "#A:1.0.0", "title": "x" })).is_none());
+        assert!(pure_reference(&json!({ "$ref": "#/$defs/a" })).is_none());
+        assert!(pure_reference(&json!(true)).is_none());
     }
 }

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use schema_compat::json_schema::map_objects;
 use serde_json::Value;
 
 use crate::{
     document::Document,
     entity::agent::SBOM_EXTENSION,
-    json_schema::map_objects,
     reference::{Key, Kind, SchemaRef},
 };
 

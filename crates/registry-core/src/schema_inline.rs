@@ -7,13 +7,13 @@
 
 use std::collections::BTreeSet;
 
+use schema_compat::{
+    json_schema::{Holds, each_object, holds, reference_of},
+    pointer::pointer_join,
+};
 use serde_json::{Map, Value};
 
-use crate::{
-    document::pointer_join,
-    json_schema::{Holds, each_object, holds, reference_of},
-    reference::{Key, SchemaRef},
-};
+use crate::reference::{Key, SchemaRef};
 
 /// Most values that the normal form may have: references can multiply.
 const VALUES: usize = 200_000;

@@ -4,11 +4,12 @@
 
 mod argument;
 
+use schema_compat::pointer::At;
 use serde_json::{Map, Value};
 
 use self::argument::{arguments, inputs, variables};
 use crate::{
-    decode::{At, Fields, Problems, describe},
+    decode::{Fields, Problems, describe},
     diagnostic::Diagnostic,
     entity::Server,
     limits,

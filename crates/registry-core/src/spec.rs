@@ -23,6 +23,7 @@ pub mod types;
 
 use std::sync::Arc;
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 pub use backoff::Backoff;
@@ -41,7 +42,7 @@ pub use saga::{Saga, SagaStep};
 
 pub use read::plain as plain_literal;
 
-use crate::{decode::At, diagnostic::Diagnostic};
+use crate::diagnostic::Diagnostic;
 use read::Reader;
 
 /// One pattern of a composition.

@@ -17,11 +17,11 @@ use std::collections::{BTreeMap, HashSet};
 use holder::Holder;
 use names::Names;
 use registry_core::{
-    json_schema::each_object,
     reference::{Key, Kind, SchemaRef},
     schema_inline::{Budget, inlined},
     version::Version,
 };
+use schema_compat::json_schema::each_object;
 use serde_json::{Value, json};
 
 /// The members of a tool that hold schemas.

@@ -24,9 +24,10 @@ use std::{
 };
 
 use registry_core::{
-    catalog::Catalog, commit::RegistryId, diagnostic::Diagnostic, document::pointer_join,
-    reference::Kind, registry_file::RegistryFile, rules::plan,
+    catalog::Catalog, commit::RegistryId, diagnostic::Diagnostic, reference::Kind,
+    registry_file::RegistryFile, rules::plan,
 };
+use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value};
 
 use super::{

@@ -3,11 +3,10 @@
 //! Deliberately absent: judging them; what looks wrong is put before a person.
 
 use registry_core::{
-    document::pointer_join,
-    json_schema::map_objects,
     limits,
     text::{Sign, clean, each_text, signs},
 };
+use schema_compat::{json_schema::map_objects, pointer::pointer_join};
 use serde_json::{Map, Value};
 
 use super::{Repairs, repair::quoted};

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*, sample::select};
 use registry_core::{
     Catalog, Document, Key, Kind, RegistryFile, RegistryId, live::LiveServer, rules::plan,
-    schema_compile::compile,
 };
 use registry_fixtures::values::json;
 use registry_import::{By, CardWishes, Imported, Repair, Wishes, agent, registry_file, server};
+use schema_compat::{name::SchemaName, schema_compile::compile};
 use serde_json::{Map, Value, json};
 
 /// Small values that have a chance to fit small schemas.
@@ -117,7 +117,7 @@ proptest! {
         }).collect();
         for (said, document) in tools.iter().zip(&imported.draft.tools) {
             let Ok(before) = compile(&said["inputSchema"], &|_| None) else { continue };
-            let resolve = |key: &Key| schemas.get(key).copied();
+            let resolve = |name: &SchemaName| schemas.get(&Key::of_schema(name)?).copied();
             // What the registry would refuse for its weight is left out, and that is said.
             let Some(kept) = document.get("inputSchema") else {
                 prop_assert!(!imported.repairs.is_empty());

@@ -10,7 +10,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use registry_core::document::pointer_join;
+use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value};
 
 use super::Error;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use registry_core::schema_compile::Violation;
+use schema_compat::schema_compile::Violation;
 
 use super::{arguments::InvalidArguments, message, mirror::Mismatch, projection};
 use crate::{

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use registry_core::schema_compile::{Instance, Unreadable, Validator, Violation};
+use schema_compat::schema_compile::{Instance, Unreadable, Validator, Violation};
 use serde_json::value::RawValue;
 
 use super::{
@@ -166,7 +166,7 @@ mod tests {
     use std::sync::mpsc;
 
     use futures_util::FutureExt as _;
-    use registry_core::schema_compile::compile;
+    use schema_compat::schema_compile::compile;
     use serde_json::{json, value::to_raw_value};
 
     use super::*;

@@ -11,7 +11,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 use http::HeaderName;
-use registry_core::json_schema::map_objects;
+use schema_compat::json_schema::map_objects;
 use serde_json::{Map, Value};
 
 const KEYWORD: &str = "x-mcp-header";

@@ -10,10 +10,8 @@ mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use registry_core::{
-    Digest,
-    schema_compile::{Validator, compile},
-};
+use registry_core::Digest;
+use schema_compat::schema_compile::{Validator, compile};
 
 use super::input::Schema;
 use crate::fast_map::FastMap;

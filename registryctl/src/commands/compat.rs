@@ -10,10 +10,11 @@ use std::{
 
 use registry_core::{
     Code, Digest, Document, Entity, Key, Kind,
-    compatibility::{self, Budget, Outcome, compare},
+    compatibility::{self, Outcome, compare},
     graph::Compared,
     rules::{self, Proposed},
 };
+use schema_compat::compatibility::Budget;
 use serde::Serialize;
 
 use super::{Session, get, rejected, validate};

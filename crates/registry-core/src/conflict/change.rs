@@ -2,8 +2,10 @@
 //!
 //! Deliberately absent: comparing schemas (`compatibility`).
 
+use schema_compat::compatibility::Budget;
+
 use crate::{
-    compatibility::{Budget, Direction, Outcome, Resolve, compare},
+    compatibility::{Direction, Outcome, Resolve, compare},
     entity::{Entity, Server},
     version::Change,
 };

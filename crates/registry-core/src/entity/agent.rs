@@ -7,6 +7,7 @@ mod skill;
 
 use std::collections::HashSet;
 
+use schema_compat::pointer::At;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -14,11 +15,7 @@ pub use capabilities::{Capabilities, Extension, ExtensionParams, SBOM_EXTENSION}
 pub use skill::Skill;
 
 use crate::{
-    decode::{At, Problems},
-    entity::tool::Dependency,
-    name::Name,
-    reference::Kind,
-    version::Version,
+    decode::Problems, entity::tool::Dependency, name::Name, reference::Kind, version::Version,
 };
 
 /// A registered A2A agent.

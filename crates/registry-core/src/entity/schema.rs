@@ -2,15 +2,11 @@
 //!
 //! Deliberately absent: compiling it and resolving its references; the rules do that.
 
+use schema_compat::pointer::At;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{
-    decode::{At, Problems},
-    name::Name,
-    reference::Kind,
-    version::Version,
-};
+use crate::{decode::Problems, name::Name, reference::Kind, version::Version};
 
 /// A reusable JSON Schema, referred to as `{"$ref": "#Name:1.0.0"}`.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -2,15 +2,11 @@
 //!
 //! Deliberately absent: where it runs; the gateway's `targets` say that.
 
+use schema_compat::pointer::At;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{
-    decode::{At, Problems},
-    name::Name,
-    reference::Kind,
-    version::Version,
-};
+use crate::{decode::Problems, name::Name, reference::Kind, version::Version};
 
 /// A registered MCP server.
 #[derive(Debug, Clone, PartialEq, Serialize)]

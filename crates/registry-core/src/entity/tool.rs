@@ -7,6 +7,7 @@ mod hints;
 mod meta;
 mod source;
 
+use schema_compat::pointer::At;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -18,7 +19,7 @@ pub use self::{
     source::ToolSource,
 };
 use crate::{
-    decode::{At, Fields, Problems},
+    decode::{Fields, Problems},
     diagnostic::{Code, Diagnostic},
     name::Name,
     reference::{Key, Kind},

@@ -9,9 +9,11 @@ use std::{
     sync::Arc,
 };
 
+use schema_compat::compatibility::{Budget, Difference, Doubt};
+
 use crate::{
     catalog::Catalog,
-    compatibility::{Budget, Comparison, Difference, Direction, Doubt, Outcome, compare},
+    compatibility::{Comparison, Direction, Outcome, compare},
     diagnostic::{Code, Diagnostic},
     document::Document,
     entity::Entity,

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeSet;
 
+use schema_compat::json_schema::each_object;
 use serde_json::{Map, Value};
 
 use super::{Class, Comparison, Difference};
 use crate::{
-    json_schema::each_object,
     reference::Kind,
     text::{Sign, each_text, mentioned, phrases},
 };

@@ -4,15 +4,17 @@
 
 use std::collections::BTreeSet;
 
+use schema_compat::{
+    compatibility::Difference as SchemaDifference, pointer::pointer_join, schema_compile::compile,
+};
 use serde_json::{Map, Value};
 
 use super::{Class, Comparison, Difference};
 use crate::{
     compatibility::{self, Direction, Outcome, compare},
-    document::{canonical_bytes, pointer_join},
+    document::canonical_bytes,
     entity::{Entity, TaskSupport, Tool, tool::is_reserved_meta_key},
     reference::Key,
-    schema_compile::compile,
     schema_inline::inlined,
 };
 
@@ -243,7 +245,7 @@ impl Comparison<'_> {
     fn compared(&mut self, class: Class, tool: &str, comparison: &compatibility::Comparison) {
         for difference in &comparison.differences {
             let what = difference.explain(&"the registered one", &"the live one");
-            let compatibility::Difference { demand, pointer, instance, .. } = difference;
+            let SchemaDifference { demand, pointer, instance, .. } = difference;
             self.found.push(Difference {
                 keyword: demand.keyword().map(str::to_owned),
                 instance: instance.clone(),

@@ -4,12 +4,13 @@
 
 use std::{fmt::Display, str::FromStr, sync::Arc};
 
+use schema_compat::pointer::At;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::{FileError, RegistryFile, v1};
 use crate::{
-    decode::{At, Fields, Problems, describe},
+    decode::{Fields, Problems, describe},
     diagnostic::Diagnostic,
     document::Document,
     lifecycle::{LifecycleState, Notice},

@@ -12,10 +12,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use schema_compat::compatibility::Budget;
+
 use super::proposal::{New, Proposal};
 use crate::{
     LifecycleState,
-    compatibility::{Budget, Comparison, Direction, Outcome, Resolve, compare},
+    compatibility::{Comparison, Direction, Outcome, Resolve, compare},
     diagnostic::{Code, Diagnostic},
     name::Name,
     reference::{Key, Kind},

@@ -2,13 +2,12 @@
 //!
 //! Deliberately absent: whether the other end exists.
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use crate::{
-    decode::At,
     entity::{Agent, Dependency, Entity, Server, Tool},
-    json_schema::each_reference,
-    reference::{Key, Kind},
+    reference::{Key, Kind, each_reference},
 };
 
 /// How one entity refers to another.

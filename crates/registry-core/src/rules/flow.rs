@@ -7,6 +7,7 @@ mod self_contained;
 
 use std::{borrow::Cow, collections::BTreeMap};
 
+use schema_compat::compatibility::Budget as Comparing;
 use serde_json::{Value, json};
 
 use super::{
@@ -14,7 +15,6 @@ use super::{
     schema::schema_of,
 };
 use crate::{
-    compatibility,
     diagnostic::{Code, Diagnostic},
     entity::{Agent, Effect, Entity, Hints, Implementation, Skill, Tool},
     limits,
@@ -29,7 +29,7 @@ use crate::{
 
 /// Looks at every new composition that follows the grammar.
 pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
-    let mut pool = compatibility::Budget::of_flows();
+    let mut pool = Comparing::of(limits::FLOW_STEPS);
     let mut inlining = Budget::of_server();
     let compositions = proposal.new.iter().filter_map(|new| {
         let Entity::Tool(tool) = new.entity() else { return None };
@@ -335,8 +335,9 @@ mod tests {
 
     #[test]
     fn each_composition_has_a_share_of_the_budget() {
-        use crate::{compatibility::Budget, limits};
-        let mut pool = Budget::of_flows();
+        use crate::limits;
+        use schema_compat::compatibility::Budget;
+        let mut pool = Budget::of(limits::FLOW_STEPS);
         for left in (1..=1_000).rev() {
             let share = pool.divided(left, limits::FLOW_STEPS_EACH);
             let mut budget = share.clone();

@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 
+use schema_compat::{json_schema::each_object_at, pointer::At};
 use serde_json::{Map, Value};
 
 use super::{
@@ -14,11 +15,10 @@ use super::{
     schema_graph::{Leading, SchemaGraph},
 };
 use crate::{
-    decode::At,
     diagnostic::{Code, Diagnostic},
     entity::Entity,
-    json_schema::{each_object_at, each_reference, pure_reference},
     limits,
+    reference::{each_reference, pure_reference},
 };
 
 const ANNOTATION: &str = "x-mcp-header";

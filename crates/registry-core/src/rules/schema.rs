@@ -10,6 +10,10 @@ mod problems;
 use std::collections::HashSet;
 
 use problems::Problems;
+use schema_compat::{
+    pointer::At,
+    schema_compile::{self, InvalidSchema},
+};
 use serde_json::Value;
 
 use super::{
@@ -18,13 +22,9 @@ use super::{
     schema_graph::SchemaGraph,
 };
 use crate::{
-    decode::At,
     diagnostic::{Code, Diagnostic},
     entity::Entity,
-    json_schema::{each_reference, pure_reference},
-    limits,
-    reference::{Key, Kind},
-    schema_compile::{self, InvalidSchema},
+    reference::{Key, Kind, each_reference, pure_reference},
 };
 
 pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mut Vec<Diagnostic>) {
@@ -128,7 +128,7 @@ fn arguments_are_an_object(proposal: &Proposal<'_>, new: &New<'_>, found: &mut V
 /// A gateway compiles a schema together with all that it leads to.
 fn too_many_references(graph: &SchemaGraph<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
     let own = new.references.iter().filter(|r| r.relation == Relation::Schema).map(|r| &r.key);
-    if graph.leads_to_more_than(limits::SCHEMA_REFERENCES, own) {
+    if graph.leads_to_more_than(schema_compat::limits::SCHEMA_REFERENCES, own) {
         let problem = InvalidSchema::TooManyReferences;
         let invalid = Diagnostic::error(Code::SchemaInvalid, "", problem.to_string());
         new.report(found, invalid.with_help(problem.help()));
@@ -280,12 +280,13 @@ mod tests {
 
     #[test]
     fn the_patterns_of_a_batch_are_bounded() {
-        let patterns: Vec<_> =
-            (0..limits::SCHEMA_PATTERNS).map(|i| json!({ "pattern": i.to_string() })).collect();
+        let patterns: Vec<_> = (0..schema_compat::limits::SCHEMA_PATTERNS)
+            .map(|i| json!({ "pattern": i.to_string() }))
+            .collect();
         let schemas = |count: usize| -> Vec<_> {
             (0..count).map(|i| schema(&format!("S{i}"), &json!({ "anyOf": patterns }))).collect()
         };
-        let most = limits::BATCH_PATTERNS / limits::SCHEMA_PATTERNS;
+        let most = limits::BATCH_PATTERNS / schema_compat::limits::SCHEMA_PATTERNS;
         let findings = |count| plan(&catalog(&[]), &schemas(count)).diagnostics;
         assert!(findings(most).iter().all(|found| found.code == Code::SchemaUnused));
         let found = findings(most + 1);

@@ -4,15 +4,17 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
+use schema_compat::{
+    json_schema::has_references,
+    pointer::At,
+    schema_compile::{self, InvalidSchema, Weight, resources, weigh},
+};
 use serde_json::Value;
 
 use super::{Relation, proposal::Proposal};
 use crate::{
-    decode::At,
     entity::Entity,
-    json_schema::{each_reference, has_references, pure_reference},
-    reference::{Key, Kind, SchemaRef},
-    schema_compile::{self, InvalidSchema, Weight, resources, weigh},
+    reference::{Key, Kind, each_reference, pure_reference},
 };
 
 pub(super) struct SchemaGraph<'a> {
@@ -37,7 +39,7 @@ impl<'a> SchemaGraph<'a> {
             }
             let Some(document) = proposal.document(&key) else { continue };
             let Entity::Schema(schema) = document.entity() else { continue };
-            ids.push(resources(&schema.schema, &SchemaRef::uri_of(&key)));
+            ids.push(resources(&schema.schema, &key.schema_name().uri()));
             nodes.insert(key, schemas.len());
             schemas.push(&schema.schema);
             waiting.extend(document.edges().iter().cloned());
@@ -80,7 +82,9 @@ impl<'a> SchemaGraph<'a> {
             if weights[node].is_some() || (needed.is_empty() || !first_visit) {
                 path.pop();
                 if weights[node].is_none() {
-                    let weight = weigh(self.schemas[node], &mut |key| self.known(key, &weights));
+                    let weight = weigh(self.schemas[node], &mut |name| {
+                        Some(self.known(&Key::of_schema(name)?, &weights))
+                    });
                     weights[node] = Some(weight.unwrap_or(Weight::HEAVY));
                 }
             } else {
@@ -103,7 +107,7 @@ impl<'a> SchemaGraph<'a> {
             return None;
         }
         let known = |key: &Key| self.nodes.get(key).map_or(Weight::ONE, |&node| weights[node]);
-        weigh(schema, &mut |key| known(key)).err()
+        weigh(schema, &mut |name| Some(known(&Key::of_schema(name)?))).err()
     }
 
     /// Whether these keys lead to more than so many schemas, themselves included.

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use schema_compat::schema_compile::{compile, patterns};
 use serde_json::Value;
 
 use super::{
@@ -18,7 +19,6 @@ use crate::{
     document::Digest,
     entity::Entity,
     limits, parallel,
-    schema_compile::{compile, patterns},
     tool_schema::{self, bundle::is_plain},
 };
 

@@ -1,9 +1,10 @@
 //! Inputs of a package or a remote: arguments, environment variables, headers and variables.
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use super::{warn_unknown, word};
-use crate::decode::{At, Fields, Problems};
+use crate::decode::{Fields, Problems};
 
 /// A list of command-line arguments.
 pub(super) fn arguments(fields: &Fields<'_>, name: &'static str) {

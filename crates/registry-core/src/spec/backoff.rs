@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use super::read::{DELAY, Reader};
-use crate::decode::{At, Fields};
+use crate::decode::Fields;
 
 /// How delays grow.
 #[derive(Debug, Clone, Copy, PartialEq)]

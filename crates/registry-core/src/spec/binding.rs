@@ -3,10 +3,10 @@
 //! Deliberately absent: what happens without a binding; then the previous step's result (for the
 //! first step the composition's input) is taken.
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use super::{path::Path, read::Reader};
-use crate::decode::At;
 
 /// A source of data for a step.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: what those tools do with it.
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
     operation::read_tool,
     read::{ATTEMPTS, Reader},
 };
-use crate::decode::{At, Fields};
+use crate::decode::Fields;
 
 /// Hands failures, with input, error and attempts, to a tool.
 #[derive(Debug, Clone, PartialEq)]

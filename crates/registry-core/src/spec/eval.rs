@@ -11,6 +11,7 @@ mod order;
 mod predicate;
 mod projection;
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 pub use self::{
@@ -20,7 +21,7 @@ pub use self::{
     order::{compare, is_same},
 };
 pub use crate::decode::describe_kind;
-use crate::{decode::At, limits};
+use crate::limits;
 
 /// Why something could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: the saga and the patterns around one call, which have files of their own.
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     read::{COUNT, Reader, TIMEOUT},
     steps::StepIds,
 };
-use crate::{decode::At, limits};
+use crate::limits;
 
 /// Steps in order; the first failure ends it; the result is the last step's.
 #[derive(Debug, Clone, PartialEq)]

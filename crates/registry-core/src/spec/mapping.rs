@@ -3,13 +3,13 @@
 //! Used by `schemaMap` and by a tool's `outputTransform`. Deliberately absent: applying them, which
 //! `eval/projection.rs` does.
 
+use schema_compat::pointer::At;
 use serde_json::{Map, Value};
 
 use super::{
     Path,
     read::{Reader, plain},
 };
-use crate::decode::At;
 
 /// Fields and where each comes from, in the order of their names.
 #[derive(Debug, Clone, PartialEq)]

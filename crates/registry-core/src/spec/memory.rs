@@ -2,13 +2,13 @@
 //!
 //! Deliberately absent: where they remember them; the gateway's configuration says that.
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use super::{
     Operation, Path, Predicate,
     read::{Reader, SECONDS},
 };
-use crate::decode::At;
 
 /// Remembers successes for a while.
 #[derive(Debug, Clone, PartialEq)]

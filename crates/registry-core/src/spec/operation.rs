@@ -4,11 +4,11 @@
 
 use std::fmt;
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use super::{Spec, read::Reader};
 use crate::{
-    decode::At,
     entity::{Dependency, DependencyTarget},
     name::Name,
     reference::Kind,

@@ -2,13 +2,13 @@
 //!
 //! Deliberately absent: deciding them.
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use super::{
     Path,
     read::{Reader, plain},
 };
-use crate::decode::At;
 
 /// A comparison of one field.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,6 +7,7 @@ use std::{
     ops::RangeInclusive,
 };
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use super::{
@@ -14,7 +15,7 @@ use super::{
     operation::{Target, Use},
 };
 use crate::{
-    decode::{At, Fields, Problems, describe},
+    decode::{Fields, Problems, describe},
     diagnostic::{Code, Diagnostic},
     limits,
 };

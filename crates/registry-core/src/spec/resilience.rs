@@ -2,13 +2,13 @@
 //!
 //! Deliberately absent: where a breaker's state is kept; the gateway's configuration says that.
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use super::{
     Backoff, Operation, Predicate,
     read::{ATTEMPTS, COUNT, Reader, SECONDS, TIMEOUT},
 };
-use crate::decode::At;
 
 /// Again after a failure.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: the journal that lets a saga survive the gateway.
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use super::{
@@ -9,7 +10,6 @@ use super::{
     read::{Reader, TIMEOUT},
     steps::StepIds,
 };
-use crate::decode::At;
 
 /// Steps whose effects are undone in reverse order when a later one fails.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,13 +4,13 @@
 
 use std::collections::HashSet;
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use super::{
     binding::{COMPENSATION_KINDS, KINDS, Visible},
     read::Reader,
 };
-use crate::decode::At;
 
 /// The ids of all steps, in order; empty where a step has none.
 pub(super) struct StepIds(Vec<String>);

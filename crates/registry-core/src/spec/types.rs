@@ -20,6 +20,7 @@ mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schema_compat::{compatibility::Budget, pointer::At};
 use serde_json::{Value, json};
 
 pub(crate) use self::schema::{rewrite_object, wrapped};
@@ -32,7 +33,6 @@ use self::{
     work::Work,
 };
 use super::{Operation, Spec, Target};
-use crate::{compatibility::Budget, decode::At};
 
 /// The schemas of a tool, or of a skill of an agent, self-contained and without references; `None`:
 /// not registered.

@@ -12,13 +12,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use schema_compat::{
+    json_schema::{each_object, map_objects, reference_of},
+    schema_compile::uri_at,
+};
 use serde_json::{Map, Value, json};
 
-use crate::{
-    json_schema::{each_object, map_objects, reference_of},
-    reference::{Key, SchemaRef},
-    schema_compile::{GATEWAY_HOST, uri_at},
-};
+use crate::reference::{Key, SchemaRef};
 
 /// Gives the JSON Schema of a registered schema.
 pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Value>;
@@ -27,6 +27,9 @@ pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Value>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the schema `#{}:{}` is not registered", .0.name, .0.version)]
 pub struct Unresolved(pub Key);
+
+/// Host of the URIs that gateways give to schemas; nothing can be fetched from it (RFC 2606).
+pub(crate) const GATEWAY_HOST: &str = "registry.invalid";
 
 /// Longest chain of schemas that are nothing but a reference.
 const CHAIN: usize = 32;

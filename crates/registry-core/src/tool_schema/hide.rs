@@ -10,12 +10,11 @@ mod tests;
 
 use std::{cell::Cell, collections::BTreeSet};
 
-use serde_json::{Map, Value};
-
-use crate::{
-    document::pointer_join,
+use schema_compat::{
     json_schema::{Holds, each_object, holds, reference_of},
+    pointer::pointer_join,
 };
+use serde_json::{Map, Value};
 
 /// References that are followed for one field: copies could double with each level.
 const FOLLOWED: usize = 1_000;

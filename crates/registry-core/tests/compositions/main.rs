@@ -12,13 +12,11 @@ mod random;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use registry_core::{
-    compatibility::Budget,
-    spec::{
-        Spec, Target,
-        types::{Mismatch, Signature, Witness, check},
-    },
+use registry_core::spec::{
+    Spec, Target,
+    types::{Mismatch, Signature, Witness, check},
 };
+use schema_compat::compatibility::Budget;
 use serde_json::{Map, Value};
 
 use crate::{

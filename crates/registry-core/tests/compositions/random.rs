@@ -1,6 +1,6 @@
 //! Random numbers, schemas, and values that a schema accepts.
 
-use registry_core::schema_compile::{Validator, compile};
+use schema_compat::schema_compile::{Validator, compile};
 use serde_json::{Map, Value, json};
 
 /// Random numbers (xorshift), the same for the same seed.

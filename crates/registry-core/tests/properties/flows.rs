@@ -6,14 +6,12 @@
 use std::collections::BTreeMap;
 
 use proptest::{collection::vec, prelude::*, sample::select};
-use registry_core::{
-    compatibility::Budget as Comparing,
-    spec::{
-        Spec, Target,
-        eval::{Budget, Scope},
-        types::{Signature, check},
-    },
+use registry_core::spec::{
+    Spec, Target,
+    eval::{Budget, Scope},
+    types::{Signature, check},
 };
+use schema_compat::compatibility::Budget as Comparing;
 use serde_json::{Map, Value, json};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];

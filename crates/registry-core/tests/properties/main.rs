@@ -5,7 +5,6 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod canonical;
-mod compatibility;
 mod documents;
 mod evaluation;
 mod flows;
@@ -14,5 +13,4 @@ mod history;
 mod never_panics;
 mod paths;
 mod resolve;
-mod schemas;
 mod scope;

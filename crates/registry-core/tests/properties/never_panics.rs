@@ -8,10 +8,10 @@ use registry_core::{
     document::parse_json,
     registry_file::read_export,
     rules::validate,
-    schema_compile::compile_in,
     spec::{Mappings, Path, eval::Budget},
 };
 use registry_fixtures::values::json;
+use schema_compat::schema_compile::compile;
 use serde_json::{Value, json};
 
 const WORDS: &[&str] = &[
@@ -127,7 +127,7 @@ fn read_everything(value: &Value) {
         let _ = mappings.apply(value, &mut Budget::new(1 << 16));
     }
     let empty = Catalog::empty(RegistryId::new("r"));
-    let _ = compile_in(&empty, value);
+    let _ = compile(value, &|name| empty.json_schema(name));
     if let Ok(file) = RegistryFile::from_value(value) {
         let plan = validate(&empty, file.proposals());
         plan.diagnostics.iter().for_each(|found| drop(file.locate(found)));

@@ -3,10 +3,10 @@
 //! Deliberately absent: whether what it depends on is registered; the registry says that.
 
 use registry_core::{
-    document::pointer_join,
     entity::{agent::SBOM_EXTENSION, tool::DependencyTarget},
     reference::{Key, Kind},
 };
+use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 
 use super::{Card, part::Part};

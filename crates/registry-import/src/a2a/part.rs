@@ -3,7 +3,8 @@
 //!
 //! Deliberately absent: what the members mean.
 
-use registry_core::{decode::describe, document::pointer_join};
+use registry_core::decode::describe;
+use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 
 use super::Card;

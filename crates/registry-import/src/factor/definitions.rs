@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use registry_core::{document::canonical_bytes, json_schema::each_object};
+use registry_core::document::canonical_bytes;
+use schema_compat::json_schema::each_object;
 use serde_json::{Map, Value};
 
 use super::{

@@ -2,7 +2,8 @@
 //!
 //! Deliberately absent: what is taken out of it.
 
-use registry_core::{json_schema::each_object, schema_inline::pointer_of};
+use registry_core::schema_inline::pointer_of;
+use schema_compat::json_schema::each_object;
 use serde_json::{Map, Value};
 
 use super::is_registered;

@@ -1,6 +1,6 @@
 //! Mappings in the forms of older files: `nested` with a `path`, and `arrayMap`.
 
-use registry_core::document::pointer_join;
+use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 
 use crate::Repairs;

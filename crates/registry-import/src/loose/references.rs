@@ -5,11 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use registry_core::{
-    entity::agent::SBOM_EXTENSION,
-    json_schema::{each_object, map_objects},
-    reference::SchemaRef,
-};
+use registry_core::{entity::agent::SBOM_EXTENSION, reference::SchemaRef};
+use schema_compat::json_schema::{each_object, map_objects};
 use serde_json::{Map, Value, json};
 
 use super::{FIRST_VERSION, Kind, Loose, existing, versions::Known};

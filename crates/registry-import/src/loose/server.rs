@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: versions, and what its tools say.
 
-use registry_core::document::pointer_join;
+use schema_compat::pointer::pointer_join;
 use serde_json::{Value, json};
 
 use super::{Entry, is_comment};

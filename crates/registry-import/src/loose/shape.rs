@@ -2,7 +2,8 @@
 //!
 //! Deliberately absent: what it says of others.
 
-use registry_core::{document::pointer_join, reference::Kind};
+use registry_core::reference::Kind;
+use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 
 use super::{Entry, FIRST_VERSION, Loose, is_comment};

@@ -4,11 +4,11 @@
 //! A member whose loss would change the composition's behavior stays, with a hint for a person.
 
 use registry_core::{
-    document::pointer_join,
     limits,
     reference::Kind,
     spec::{PATTERNS, plain_literal},
 };
+use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 
 use super::{

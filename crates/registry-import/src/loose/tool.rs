@@ -2,7 +2,8 @@
 //!
 //! Deliberately absent: versions, and what its server says.
 
-use registry_core::{decode::describe, document::pointer_join};
+use registry_core::decode::describe;
+use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 
 use super::Entry;

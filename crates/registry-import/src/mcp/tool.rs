@@ -1,10 +1,11 @@
 //! One tool of a live server as a document.
 
 use registry_core::{
-    document::{Document, pointer_join},
+    document::Document,
     entity::{TaskSupport, tool::is_reserved_meta_key},
     reference::Kind,
 };
+use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 
 use super::{Common, kept, schema};

@@ -4,12 +4,13 @@
 
 use registry_core::{
     Catalog, Kind, Record,
-    compatibility::{Difference, Doubt, Outcome, Side},
+    compatibility::Outcome,
     graph::{Affected, Compared, Effect},
     limits,
     resolve::{Candidate, Constraint, InvalidRequirement, Requirement, Unresolved},
     rules::Relation,
 };
+use schema_compat::compatibility::{Difference, Doubt, Side};
 
 use super::{
     diagnostic::diagnostics,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use registry_core::{Revision, schema_compile::Violation};
+use registry_core::Revision;
+use schema_compat::schema_compile::Violation;
 use serde_json::{Value, json};
 
 use super::*;

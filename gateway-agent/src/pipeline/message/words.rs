@@ -1,6 +1,6 @@
 //! The longer messages. They omit the values of rejected results.
 
-use registry_core::schema_compile::Violation;
+use schema_compat::schema_compile::Violation;
 
 use crate::{
     composition::Failure,

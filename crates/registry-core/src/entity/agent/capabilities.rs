@@ -3,13 +3,11 @@
 //!
 //! Deliberately absent: whether what it depends on exists.
 
+use schema_compat::pointer::At;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
-use crate::{
-    decode::{At, Problems},
-    entity::tool::Dependency,
-};
+use crate::{decode::Problems, entity::tool::Dependency};
 
 /// The extension that declares an agent's dependencies.
 pub const SBOM_EXTENSION: &str = "urn:agentgateway:sbom";

@@ -2,12 +2,13 @@
 //!
 //! Deliberately absent: calling it; the gateway does.
 
+use schema_compat::pointer::At;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Agent;
 use crate::{
-    decode::{At, Problems},
+    decode::Problems,
     entity::tool::{Implementation, Tool, ToolSource},
 };
 

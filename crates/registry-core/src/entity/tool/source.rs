@@ -7,11 +7,12 @@
 #[cfg(test)]
 mod tests;
 
+use schema_compat::pointer::At;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    decode::{At, Fields, Problems},
+    decode::{Fields, Problems},
     name::Name,
     reference::{Key, Kind},
     version::Version,

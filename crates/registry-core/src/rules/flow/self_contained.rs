@@ -9,11 +9,13 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
+use schema_compat::{
+    json_schema::{Holds, each_object_at, holds, map_objects, reference_of},
+    pointer::At,
+};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    decode::At,
-    json_schema::{Holds, each_object_at, holds, map_objects, reference_of},
     schema_inline::{Budget, inlined, pointer_of},
     spec::types::rewrite_object,
 };

@@ -5,11 +5,12 @@
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
+use schema_compat::pointer::At;
 use serde_json::{Map, Value};
 
 use super::{Budget, Error, Reason, compare, predicate::field};
 use crate::{
-    decode::{At, describe_kind},
+    decode::describe_kind,
     spec::{AggregationOp, Order, Path},
 };
 

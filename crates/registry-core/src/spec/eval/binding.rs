@@ -5,13 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use schema_compat::pointer::At;
 use serde_json::{Map, Value};
 
 use super::{Budget, Error, Reason};
-use crate::{
-    decode::At,
-    spec::{Binding, Path},
-};
+use crate::spec::{Binding, Path};
 
 /// What a binding can see.
 #[derive(Debug, Clone, Copy)]

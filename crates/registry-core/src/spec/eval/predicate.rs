@@ -6,13 +6,11 @@
 
 use std::{borrow::Cow, cmp::Ordering};
 
+use schema_compat::pointer::At;
 use serde_json::Value;
 
 use super::{Budget, Error, Reason, compare, is_same};
-use crate::{
-    decode::At,
-    spec::{Filter, Path, Predicate, PredicateOp},
-};
+use crate::spec::{Filter, Path, Predicate, PredicateOp};
 
 impl Predicate {
     /// Whether a value fulfils it; a pointer in an error begins at the predicate.

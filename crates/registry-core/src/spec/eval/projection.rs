@@ -8,15 +8,13 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
+use schema_compat::pointer::At;
 use serde_json::{Map, Value};
 
 use super::{Budget, Error, Reason, binding::selected, predicate::field};
-use crate::{
-    decode::At,
-    spec::{
-        FieldPath, FieldSource, Mappings, Path,
-        mapping::{Piece, pieces},
-    },
+use crate::spec::{
+    FieldPath, FieldSource, Mappings, Path,
+    mapping::{Piece, pieces},
 };
 
 /// Where an evaluation is: in the spec, and how deep in what it produces.

@@ -2,6 +2,10 @@
 //!
 //! Objects are compared member by member, so each finding names its property and its binding.
 
+use schema_compat::{
+    compatibility::{Demand, Difference, Side, Verdict, covers, shortened},
+    pointer::At,
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -11,10 +15,6 @@ use super::{
     select::{Presence, Selected},
     shape::Shape,
     trial::RESULT,
-};
-use crate::{
-    compatibility::{Demand, Difference, Side, Verdict, covers, shortened},
-    decode::At,
 };
 
 /// A place that takes a value.
@@ -464,7 +464,7 @@ impl Checker<'_> {
         sink: &Sink<'_>,
     ) -> Option<Witness> {
         let wanted = schema::complete(property.wanted, &self.tools.definitions);
-        let validator = crate::schema_compile::compile(&wanted, &|_| None).ok()?;
+        let validator = schema_compat::schema_compile::compile(&wanted, &|_| None).ok()?;
         let path = property.path.to_vec();
         let is_hit = move |value: &Value| {
             value_at(value, &path).is_some_and(|value| validator.accepts(value) == Some(false))

@@ -1,14 +1,13 @@
 //! Where a value comes from, in words for messages, with the JSON pointer of its binding.
 
+use schema_compat::pointer::At;
+
 use super::{
     Checker,
     select::{Presence, Selected, select},
     shape::{Member, Shape, Step},
 };
-use crate::{
-    decode::At,
-    spec::{Binding, Path},
-};
+use crate::spec::{Binding, Path};
 
 /// A shape with its source.
 #[derive(Debug, Clone)]

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use schema_compat::pointer::At;
 use serde_json::{Value, json};
 
 use super::{
@@ -14,12 +15,9 @@ use super::{
     select::{Presence, names, select},
     shape::{Array, MANY, Member, Object, Shape},
 };
-use crate::{
-    decode::At,
-    spec::{
-        AggregationOp, DeadLetter, FieldPath, FieldSource, MapEach, Mappings, OnDuplicate,
-        Operation, Path, Pipeline, Predicate, PredicateOp, Saga, ScatterGather, Spec, Target,
-    },
+use crate::spec::{
+    AggregationOp, DeadLetter, FieldPath, FieldSource, MapEach, Mappings, OnDuplicate, Operation,
+    Path, Pipeline, Predicate, PredicateOp, Saga, ScatterGather, Spec, Target,
 };
 
 impl Checker<'_> {

@@ -5,14 +5,14 @@
 
 use std::collections::HashMap;
 
+use schema_compat::{
+    compatibility::{self, Budget},
+    schema_compile::compile,
+};
 use serde_json::{Map, Value};
 
 use super::schema::{
     Case, Cases, Definitions, Kinds, all_of, complete, elements_of, kinds_of, listed, member_of,
-};
-use crate::{
-    compatibility::{self, Budget},
-    schema_compile::compile,
 };
 
 /// Values that are built for one schema, and how deep.

@@ -5,9 +5,8 @@
 
 use std::borrow::Cow;
 
+use schema_compat::json_schema::{Holds, each_object, has_references, holds};
 use serde_json::{Map, Value, json};
-
-use crate::json_schema::{Holds, each_object, has_references, holds};
 
 /// Most cases of `anyOf`, `oneOf` and `if` that are distinguished.
 const CASES: usize = 48;
@@ -428,7 +427,7 @@ fn matching<'s>(map: &'s Map<String, Value>, name: &str) -> Option<Vec<&'s Value
             return None;
         }
         let matches = json!({ "pattern": pattern });
-        let validator = crate::schema_compile::compile(&matches, &|_| None).ok()?;
+        let validator = schema_compat::schema_compile::compile(&matches, &|_| None).ok()?;
         if validator.accepts(&json!(name))? {
             found.push(schema);
         }

@@ -10,6 +10,11 @@ use std::{
     rc::Rc,
 };
 
+use schema_compat::{
+    compatibility::Budget as Comparing,
+    pointer::At,
+    schema_compile::{Validator, compile},
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -18,14 +23,9 @@ use super::{
     schema::{self, Definitions},
     shape::{Origin, Step},
 };
-use crate::{
-    compatibility::Budget as Comparing,
-    decode::At,
-    schema_compile::{Validator, compile},
-    spec::{
-        Binding, OnDuplicate, Operation, ScatterGather, Spec, Target,
-        eval::{self, Budget, Scope},
-    },
+use crate::spec::{
+    Binding, OnDuplicate, Operation, ScatterGather, Spec, Target,
+    eval::{self, Budget, Scope},
 };
 
 /// Most runs for one place.

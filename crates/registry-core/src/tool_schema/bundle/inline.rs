@@ -5,13 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schema_compat::json_schema::{Holds, each_object, holds, reference_of};
 use serde_json::{Map, Value, json};
 
 use super::{ANNOTATIONS, dialect, is_old};
-use crate::{
-    json_schema::{Holds, each_object, holds, reference_of},
-    schema_inline::pointer_of,
-};
+use crate::schema_inline::pointer_of;
 
 /// Most values of a schema after inlining.
 const MOST_VALUES: usize = 20_000;

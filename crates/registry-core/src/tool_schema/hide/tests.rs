@@ -1,9 +1,9 @@
 //! Hiding, by the shapes that schemas have.
 
+use schema_compat::schema_compile::compile;
 use serde_json::json;
 
 use super::*;
-use crate::schema_compile::compile;
 
 fn hidden(schema: Value, fields: &[&str]) -> Value {
     let fields: Vec<_> = fields.iter().map(|field| HiddenField::parse(field)).collect();

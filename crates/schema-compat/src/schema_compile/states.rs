@@ -21,7 +21,7 @@ pub(super) fn most_states(schema: &Value) -> usize {
 }
 
 /// The regular expressions of one schema object.
-pub(crate) fn patterns_of(map: &Map<String, Value>) -> impl Iterator<Item = &str> {
+pub fn patterns_of(map: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let keyed = map.get("patternProperties").and_then(Value::as_object);
     let names = keyed.into_iter().flatten().map(|(pattern, _)| pattern.as_str());
     names.chain(map.get("pattern").and_then(Value::as_str))
@@ -34,7 +34,7 @@ fn of_pattern(pattern: &str) -> usize {
 
 /// The states that an expression unfolds to, where a character class has as many as `of_class`
 /// says: one for a text that is read, more while it is compiled.
-pub(crate) fn states(hir: &Hir, of_class: fn(&Class) -> usize) -> usize {
+pub fn states(hir: &Hir, of_class: fn(&Class) -> usize) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 0,
         HirKind::Literal(literal) => literal.0.len(),

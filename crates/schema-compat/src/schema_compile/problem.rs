@@ -8,7 +8,7 @@ use jsonschema::{Draft, ReferencingError, ValidationError, error::ValidationErro
 use serde_json::Value;
 
 use super::{instance::Instance, metered};
-use crate::{decode::At, json_schema::each_object_at, limits};
+use crate::{json_schema::each_object_at, limits, pointer::At};
 
 /// One reason why a JSON Schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

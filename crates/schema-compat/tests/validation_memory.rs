@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use registry_core::schema_compile::{Instance, compile};
+use schema_compat::schema_compile::{Instance, compile};
 use serde_json::{Map, Value, json, value::RawValue};
 
 #[global_allocator]

@@ -11,23 +11,19 @@ use std::{
 use serde_json::Value;
 
 use super::{
+    Definition, Resolve,
     lower::{self, Source},
     rules::{Opaque, Rules},
 };
 use crate::{
-    decode::At,
-    document::pointer_join,
-    entity::Entity,
     json_schema::each_object_at,
-    reference::{Key, SchemaRef},
+    name::SchemaName,
+    pointer::{At, pointer_join},
     schema_compile::{ROOT, resources},
 };
 
 /// A node's number.
 pub(super) type Id = usize;
-
-/// Gives the registered schemas.
-pub(super) type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Entity>;
 
 /// The version of JSON Schema that a document follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +53,7 @@ impl Dialect {
 /// One JSON Schema with its own references: a part of an entity.
 pub(super) struct Document<'a> {
     /// The registered schema that it is; `None` for the two that are compared.
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<SchemaName>,
     pub(super) dialect: Dialect,
     root: &'a Value,
     /// JSON pointer of the root in its entity.
@@ -81,7 +77,7 @@ struct Slot<'a> {
 pub(super) struct Arena<'a> {
     resolve: Resolve<'a>,
     documents: Vec<Document<'a>>,
-    by_key: HashMap<Key, usize>,
+    by_key: HashMap<SchemaName, usize>,
     slots: Vec<Slot<'a>>,
     by_address: HashMap<(usize, usize), Id>,
     /// What reading took since that was last asked, in steps.
@@ -123,7 +119,7 @@ impl<'a> Arena<'a> {
         self.node_of(document, schema, at.to_owned(), None)
     }
 
-    fn add_document(&mut self, root: &'a Value, at: &str, key: Option<Key>) -> usize {
+    fn add_document(&mut self, root: &'a Value, at: &str, key: Option<SchemaName>) -> usize {
         let (mut anchors, mut has_resources) = (BTreeMap::new(), false);
         let (dialect, mut places) = (Dialect::of(root), Vec::new());
         let mut objects = 0;
@@ -149,7 +145,7 @@ impl<'a> Arena<'a> {
             }
         }
         self.work += objects / 8;
-        let base = key.as_ref().map_or(ROOT.to_owned(), SchemaRef::uri_of);
+        let base = key.as_ref().map_or(ROOT.to_owned(), SchemaName::uri);
         let mut ids = resources(root, &base).into_iter();
         self.has_impostors |= ids.any(|uri| uri.contains("json-schema.org"));
         let at = at.to_owned();
@@ -231,11 +227,8 @@ impl<'a> Arena<'a> {
     }
 
     fn target(&mut self, from: Id, reference: &str) -> Target {
-        if let Some(registered) = SchemaRef::parse(reference) {
-            return match registered {
-                Ok(registered) => self.registered(registered.key()),
-                Err(_) => Target::Unknown,
-            };
+        if let Some(name) = SchemaName::parse(reference) {
+            return self.named(&name);
         }
         if META_SCHEMAS.contains(&reference) {
             return Target::Meta;
@@ -273,17 +266,18 @@ impl<'a> Arena<'a> {
         }
     }
 
-    fn registered(&mut self, key: &Key) -> Target {
-        let Some(Entity::Schema(schema)) = (self.resolve)(key) else { return Target::Unknown };
+    fn named(&mut self, key: &SchemaName) -> Target {
+        let Some(Definition { schema, pointer }) = (self.resolve)(key) else {
+            return Target::Unknown;
+        };
         let document = if let Some(known) = self.by_key.get(key) {
             *known
         } else {
-            let added = self.add_document(&schema.schema, "/schema", Some(key.clone()));
+            let added = self.add_document(schema, pointer, Some(key.clone()));
             self.by_key.insert(key.clone(), added);
             added
         };
-        let at = "/schema".to_owned();
-        Target::Node(self.node_of(document, &schema.schema, at, Some("$ref")))
+        Target::Node(self.node_of(document, schema, pointer.to_owned(), Some("$ref")))
     }
 
     pub(super) fn dialect(&self, id: Id) -> Dialect {
@@ -296,7 +290,7 @@ impl<'a> Arena<'a> {
     }
 
     /// The registered schema that a node is part of; `None` for the two that are compared.
-    pub(super) fn key_of(&self, id: Id) -> Option<&Key> {
+    pub(super) fn key_of(&self, id: Id) -> Option<&SchemaName> {
         self.documents[self.slots[id].document].key.as_ref()
     }
 

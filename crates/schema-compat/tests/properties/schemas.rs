@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use registry_core::{Document, Kind};
+use schema_compat::name::SchemaName;
 use serde_json::{Map, Value, json};
 
 /// Random choices.
@@ -93,7 +93,7 @@ const LINKS: [&str; 20] = [
 ];
 
 /// Schemas that are registered beside every pair.
-pub(crate) static REGISTERED: LazyLock<Vec<Document>> = LazyLock::new(|| {
+pub(crate) static REGISTERED: LazyLock<Vec<(SchemaName, Value)>> = LazyLock::new(|| {
     let addressed = |kind: Value| {
         let properties = json!({ "a": { "$ref": "http://x.y/v/../r#/$defs/d" } });
         json!({ "$id": "http://x.y/r", "properties": properties, "$defs": { "d": { "type": kind } } })
@@ -127,11 +127,7 @@ pub(crate) static REGISTERED: LazyLock<Vec<Document>> = LazyLock::new(|| {
         ("R", "1.0.0", addressed(json!("string"))),
         ("T", "1.0.0", json!({ "$schema": DIALECTS[0], "contentMediaType": "application/json" })),
     ];
-    let document = |(name, version, schema): (&str, &str, Value)| {
-        let value = json!({ "name": name, "version": version, "schema": schema });
-        Document::parse(Kind::Schema, &value).unwrap()
-    };
-    schemas.map(document).into()
+    schemas.map(|(name, version, schema)| (SchemaName::new(name, version), schema)).into()
 });
 
 /// A schema, mostly one that some value fits.

@@ -15,20 +15,20 @@ use read::{Child, Graph};
 use serde_json::Value;
 
 use super::problem::InvalidSchema;
-use crate::{decode::At, json_schema::each_reference, limits, reference::Key};
+use crate::{json_schema::each_reference, limits, name::SchemaName, pointer::At};
 
 /// How often a schema is applied: to the place itself, and at most to a place below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Weight {
+pub struct Weight {
     here: u64,
     below: u64,
 }
 
 impl Weight {
     /// A schema that leads nowhere.
-    pub(crate) const ONE: Self = Self { here: 1, below: 1 };
+    pub const ONE: Self = Self { here: 1, below: 1 };
     /// A schema that is too heavy itself.
-    pub(crate) const HEAVY: Self = Self { here: limits::SCHEMA_PATHS, below: limits::SCHEMA_PATHS };
+    pub const HEAVY: Self = Self { here: limits::SCHEMA_PATHS, below: limits::SCHEMA_PATHS };
 
     fn is_too_much(self) -> bool {
         self.here.max(self.below) > limits::SCHEMA_PATHS
@@ -38,10 +38,11 @@ impl Weight {
 /// Most additions in one round that keeps the members and items of a node apart.
 const ADDITIONS: usize = 50_000;
 
-/// The weight of a schema, unless it is too much. `weight_of` gives that of a registered one.
-pub(crate) fn weigh(
+/// The weight of a schema, unless it is too much. `weight_of` gives that of a named schema, if the
+/// name is valid.
+pub fn weigh(
     schema: &Value,
-    weight_of: &mut dyn FnMut(&Key) -> Weight,
+    weight_of: &mut dyn FnMut(&SchemaName) -> Option<Weight>,
 ) -> Result<Weight, InvalidSchema> {
     let graph = Graph::of(schema, weight_of);
     let order = graph.innermost_first()?;
@@ -102,18 +103,18 @@ fn deepen(
 /// As [`weigh`], with the registered schemas that it leads to, each weighed once.
 pub(super) fn weigh_with<'a>(
     schema: &Value,
-    resolve: &dyn Fn(&Key) -> Option<&'a Value>,
+    resolve: &dyn Fn(&SchemaName) -> Option<&'a Value>,
 ) -> Result<Weight, InvalidSchema> {
     let needs = |schema: &Value| {
         let mut found = Vec::new();
-        each_reference(schema, At::ROOT, &mut |key, _, _| {
-            found.extend(key.ok().and_then(|key| Some((key.clone(), resolve(key)?))));
+        each_reference(schema, At::ROOT, &mut |name, _| {
+            found.extend(resolve(&name).map(|schema| (name, schema)));
         });
         found
     };
     // `None`: not all that it needs is weighed yet. A circle leads nowhere here.
-    let mut weights: HashMap<Key, Option<Weight>> = HashMap::new();
-    let known = |weights: &HashMap<Key, Option<Weight>>, key: &Key| {
+    let mut weights: HashMap<SchemaName, Option<Weight>> = HashMap::new();
+    let known = |weights: &HashMap<SchemaName, Option<Weight>>, key: &SchemaName| {
         weights.get(key).copied().flatten().unwrap_or(Weight::ONE)
     };
     let mut path = needs(schema);
@@ -125,14 +126,14 @@ pub(super) fn weigh_with<'a>(
                 continue;
             }
             Some(None) => {
-                let weight = weigh(value, &mut |key| known(&weights, key));
+                let weight = weigh(value, &mut |key| Some(known(&weights, key)));
                 weights.insert(key, Some(weight.unwrap_or(Weight::HEAVY)));
             }
             Some(Some(_)) => {}
         }
         path.pop();
     }
-    weigh(schema, &mut |key| known(&weights, key))
+    weigh(schema, &mut |key| Some(known(&weights, key)))
 }
 
 /// How often a schema is applied to each child of a value.

@@ -6,15 +6,23 @@ mod hostile;
 
 use serde_json::{Value, json};
 
-use super::{Validator, compile, compile_in};
-use crate::{
-    limits,
-    reference::{Key, Kind},
-    rules::testing::{catalog, schema},
-};
+use super::{InvalidSchema, Validator, compile};
+use crate::{limits, name::SchemaName};
 
-fn none(_: &Key) -> Option<&'static Value> {
+fn none(_: &SchemaName) -> Option<&'static Value> {
     None
+}
+
+fn named(name: &str, schema: &Value) -> (SchemaName, Value) {
+    (SchemaName::new(name, "1.0.0"), schema.clone())
+}
+
+/// Compiles a schema beside named ones.
+fn compile_in(
+    named: &[(SchemaName, Value)],
+    schema: &Value,
+) -> Result<Validator, Vec<InvalidSchema>> {
+    compile(schema, &|wanted| Some(&named.iter().find(|(name, _)| name == wanted)?.1))
 }
 
 fn compiled(schema: &Value) -> Validator {
@@ -102,15 +110,15 @@ fn a_schema_means_the_same_where_another_refers_to_it() {
 
 #[test]
 fn references_are_resolved_from_the_catalog_and_through_each_other() {
-    let catalog = catalog(&[
-        schema("Id", &json!({ "type": "string", "pattern": "^[a-z]+$" })),
-        schema(
+    let catalog = [
+        named("Id", &json!({ "type": "string", "pattern": "^[a-z]+$" })),
+        named(
             "Item",
             &json!({
                 "type": "object", "properties": { "id": { "$ref": "#Id:1.0.0" } }, "required": ["id"],
             }),
         ),
-    ]);
+    ];
     let list = json!({ "items": { "$ref": "#Item:1.0.0" }, "minItems": 1 });
     let validator = compile_in(&catalog, &list).unwrap();
     assert!(validator.is_valid(&json!([{ "id": "abc" }])));
@@ -130,7 +138,7 @@ fn references_are_resolved_from_the_catalog_and_through_each_other() {
 fn an_empty_reference_is_the_whole_resource() {
     let own = json!({ "type": "object", "properties": { "c": { "$ref": "" } } });
     let (good, bad) = (json!({ "c": { "c": {} } }), json!({ "c": { "c": 1 } }));
-    let catalog = catalog(&[schema("Own", &own)]);
+    let catalog = [named("Own", &own)];
     let other = compile_in(&catalog, &json!({ "items": { "$ref": "#Own:1.0.0" } })).unwrap();
     assert!(other.is_valid(&json!([good])) && !other.is_valid(&json!([bad])));
     let own = compiled(&own);
@@ -211,9 +219,8 @@ fn long_chains_of_schemas_compile_on_a_small_stack_and_longer_ones_are_refused()
     let schemas: Vec<Value> = (0..2000).map(link).collect();
     let resolve = |last: usize| {
         let schemas = &schemas;
-        move |key: &Key| {
-            let i: usize = key.name.as_str()[1..].parse().ok()?;
-            assert_eq!(key.kind, Kind::Schema);
+        move |name: &SchemaName| {
+            let i: usize = name.name()[1..].parse().ok()?;
             if i >= last { Some(&Value::Bool(true)) } else { schemas.get(i) }
         }
     };

@@ -6,9 +6,9 @@
 //! answer is "undecided", which `docs/compatibility.md` reports for real schemas.
 
 use proptest::{collection::vec, prelude::*, test_runner::Config};
-use registry_core::{
-    Document, Entity, Key,
+use schema_compat::{
     compatibility::{Budget, Side, Verdict, covers},
+    name::{Definition, SchemaName},
     schema_compile::{Validator, compile},
 };
 use serde_json::Value;
@@ -19,19 +19,16 @@ use crate::schemas::{Choices, REGISTERED, changed, instance, near, schema};
 const VALUES: usize = 60;
 
 fn validator(schema: &Value) -> Option<Validator> {
-    let schema_of = |key: &Key| match registered(key)? {
-        Entity::Schema(schema) => Some(&schema.schema),
-        _ => None,
-    };
-    compile(schema, &schema_of).ok()
+    compile(schema, &|name| Some(registered(name)?.schema)).ok()
 }
 
-fn registered<'a>(key: &Key) -> Option<&'a Entity> {
-    REGISTERED.iter().find(|document| document.key() == key).map(Document::entity)
+fn registered<'a>(wanted: &SchemaName) -> Option<Definition<'a>> {
+    let (_, schema) = REGISTERED.iter().find(|(name, _)| name == wanted)?;
+    Some(Definition { schema, pointer: "" })
 }
 
 fn ask(given: &Value, wanted: &Value) -> Verdict {
-    covers((given, ""), (wanted, ""), Side::New, &|key| registered(key), &mut Budget::of_one())
+    covers((given, ""), (wanted, ""), Side::New, &|name| registered(name), &mut Budget::of_one())
 }
 
 /// Checks one answer against the validators.

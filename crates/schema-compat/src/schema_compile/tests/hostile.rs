@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::{compile, compiled, problems};
+use super::{compile, compile_in, compiled, named, problems};
 use crate::{
     limits,
-    reference::Key,
-    rules::testing::{catalog, schema, versioned},
-    schema_compile::{Instance, Validator, compile_in},
+    name::SchemaName,
+    schema_compile::{Instance, Validator},
 };
 
 #[test]
@@ -43,7 +42,7 @@ fn no_schema_takes_the_uri_of_another() {
 #[test]
 fn two_documents_do_not_share_an_id() {
     let inner = |kind: &str| json!({ "$id": "https://example.com/x#", "type": kind });
-    let registered = catalog(&[schema("A", &inner("integer")), schema("B", &inner("string"))]);
+    let registered = [named("A", &inner("integer")), named("B", &inner("string"))];
     let to = |names: &[&str]| -> Value {
         names.iter().map(|name| json!({ "$ref": format!("#{name}:1.0.0") })).collect()
     };
@@ -70,7 +69,7 @@ fn two_documents_do_not_share_an_id() {
         "p": { "$id": "http://decoy.example/", "$ref": "#", "not": { "$id": "x" } },
     } });
     for decoy in [decoy, hidden] {
-        let both = catalog(&[schema("A", &inner("integer")), schema("B", &decoy)]);
+        let both = [named("A", &inner("integer")), named("B", &decoy)];
         assert!(compile_in(&both, &json!({ "anyOf": to(&["A", "B"]) })).is_err(), "{decoy}");
     }
     let data = json!({ "example": { "id": "https://example.com/x" }, "anyOf": to(&["A"]) });
@@ -80,13 +79,17 @@ fn two_documents_do_not_share_an_id() {
 
 #[test]
 fn versions_do_not_share_a_relative_id() {
-    let of = |kind: &str| schema("A", &json!({ "$id": "a.json", "type": kind }));
-    let registered = catalog(&[of("integer"), versioned(&of("string"), "2.0.0")]);
+    let of = |version: &str, kind: &str| {
+        (SchemaName::new("A", version), json!({ "$id": "a.json", "type": kind }))
+    };
+    let registered = [of("1.0.0", "integer"), of("2.0.0", "string")];
     let both = json!({ "items": { "$ref": "#A:1.0.0" }, "contains": { "$ref": "#A:2.0.0" } });
     let validator = compile_in(&registered, &both).unwrap();
     assert!(!validator.is_valid(&json!([1])) && !validator.is_valid(&json!(["a"])));
-    let absolute = |kind: &str| schema("A", &json!({ "$id": "/a.json", "type": kind }));
-    let registered = catalog(&[absolute("integer"), versioned(&absolute("string"), "2.0.0")]);
+    let absolute = |version: &str, kind: &str| {
+        (SchemaName::new("A", version), json!({ "$id": "/a.json", "type": kind }))
+    };
+    let registered = [absolute("1.0.0", "integer"), absolute("2.0.0", "string")];
     let found = compile_in(&registered, &both).unwrap_err();
     assert!(found[0].to_string().starts_with("`/a.json` is the `$id` of two"), "{found:?}");
 }
@@ -226,8 +229,8 @@ fn doubling_is_refused_even_where_no_rule_looks() {
     let two = |to: &str| json!({ "allOf": [{ "$ref": to }, { "$ref": to }] });
     let links: Vec<Value> = (0..40).map(|i| two(&format!("#L{}:1.0.0", i + 1))).collect();
     let last = json!({ "type": "null" });
-    let resolve = |key: &Key| {
-        let at: usize = key.name.as_str()[1..].parse().ok()?;
+    let resolve = |name: &SchemaName| {
+        let at: usize = name.name()[1..].parse().ok()?;
         Some(links.get(at).unwrap_or(&last))
     };
     let found = compile(&links[0], &resolve).unwrap_err();

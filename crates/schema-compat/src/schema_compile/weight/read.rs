@@ -13,10 +13,7 @@ use resolve::{Place, References};
 use serde_json::{Map, Value};
 
 use super::{InvalidSchema, Weight};
-use crate::{
-    document::pointer_join,
-    reference::{Key, SchemaRef},
-};
+use crate::{name::SchemaName, pointer::pointer_join};
 
 /// A member or an item of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +86,10 @@ pub(super) struct Graph {
 
 impl Graph {
     /// Everything that the root leads to; the root is node 0.
-    pub(super) fn of(schema: &Value, weight_of: &mut dyn FnMut(&Key) -> Weight) -> Self {
+    pub(super) fn of(
+        schema: &Value,
+        weight_of: &mut dyn FnMut(&SchemaName) -> Option<Weight>,
+    ) -> Self {
         References::with(schema, |references| {
             let mut reader = Reader {
                 references,
@@ -189,7 +189,7 @@ struct Reader<'a, 'w> {
     references: &'w References<'a>,
     by_address: HashMap<usize, usize>,
     waiting: Vec<(&'a Map<String, Value>, usize, Place<'a>)>,
-    weight_of: &'w mut dyn FnMut(&Key) -> Weight,
+    weight_of: &'w mut dyn FnMut(&SchemaName) -> Option<Weight>,
     nodes: Vec<Node>,
     /// The numbers of the names of members.
     numbers: HashMap<&'a str, usize>,
@@ -311,11 +311,9 @@ impl<'a> Reader<'a, '_> {
 
     fn refer(&mut self, keyword: &str, reference: &Value, node: usize, place: &Place<'a>) {
         let Some(text) = reference.as_str() else { return };
-        if let Some(registered) = SchemaRef::parse(text) {
-            if let Ok(registered) = registered {
-                let weight = (self.weight_of)(registered.key());
-                self.nodes[node].registered.push(weight);
-            }
+        if let Some(name) = SchemaName::parse(text) {
+            let weight = (self.weight_of)(&name);
+            self.nodes[node].registered.extend(weight);
             return;
         }
         for target in self.references.targets(keyword, text, place) {

@@ -1,15 +1,11 @@
-//! Walking a JSON Schema: every subschema and every reference to a registered schema in it.
+//! Walking a JSON Schema: its subschemas, and its references to named schemas.
 //!
 //! Members that hold data (`const`, `enum`, `default`, `examples`) are not schemas and are skipped;
-//! the names in `properties` and its like are names, not keywords. Deliberately absent: what the
-//! keywords mean; that is the compiler's affair.
+//! the names in `properties` and the like are names, not keywords.
 
 use serde_json::{Map, Value};
 
-use crate::{
-    decode::At,
-    reference::{InvalidKey, Key, SchemaRef},
-};
+use crate::{name::SchemaName, pointer::At};
 
 /// What a member of a schema object holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +32,7 @@ pub fn holds(name: &str) -> Holds {
 }
 
 /// Visits what is directly in a schema, or in a list of them, and may be a schema or a list of them.
-pub(crate) fn each_part<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
+pub fn each_part<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
     match value {
         Value::Object(map) => {
             for (name, value) in map {
@@ -53,7 +49,7 @@ pub(crate) fn each_part<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Value)) 
 }
 
 /// Whether anything in a schema leads elsewhere.
-pub(crate) fn has_references(schema: &Value) -> bool {
+pub fn has_references(schema: &Value) -> bool {
     let mut found = false;
     each_object(schema, &mut |map| {
         found |= REFERENCES.iter().any(|name| map.contains_key(*name));
@@ -67,7 +63,7 @@ pub fn each_object(schema: &Value, visit: &mut dyn FnMut(&Map<String, Value>)) {
 }
 
 /// As [`each_object`], with the place of each.
-pub(crate) fn each_object_at(
+pub fn each_object_at(
     schema: &Value,
     at: At<'_>,
     visit: &mut dyn FnMut(&Map<String, Value>, At<'_>),
@@ -123,48 +119,34 @@ pub fn map_objects(schema: &Value, change: &mut dyn FnMut(&mut Map<String, Value
     }
 }
 
-/// Gets the key that a reference means, the reference as it is written, and its place.
-type FoundReference<'f> = &'f mut dyn FnMut(Result<&Key, InvalidKey>, &str, At<'_>);
-
-/// Calls `found` for every reference that is meant for the registry, with the place of the `$ref`.
-pub(crate) fn each_reference(schema: &Value, at: At<'_>, found: FoundReference<'_>) {
+/// Calls `found` for every reference to a named schema, with the place of the `$ref`.
+pub fn each_reference(schema: &Value, at: At<'_>, found: &mut dyn FnMut(SchemaName, At<'_>)) {
     each_object_at(schema, at, &mut |map, at| {
-        if let Some(Value::String(text)) = map.get("$ref") {
-            match SchemaRef::parse(text) {
-                Some(Ok(reference)) => found(Ok(reference.key()), text, at.member("$ref")),
-                Some(Err(e)) => found(Err(e), text, at.member("$ref")),
-                None => {}
-            }
+        if let Some(Value::String(text)) = map.get("$ref")
+            && let Some(name) = SchemaName::parse(text)
+        {
+            found(name, at.member("$ref"));
         }
     });
 }
 
 /// The `$ref` of a schema object. An empty one leads to the whole resource, as `#` does, and is `#`.
-pub(crate) fn reference_of(map: &Map<String, Value>) -> Option<&str> {
+pub fn reference_of(map: &Map<String, Value>) -> Option<&str> {
     let text = map.get("$ref")?.as_str()?;
     Some(if text.is_empty() { "#" } else { text })
 }
 
 /// The schema with its references to registered schemas as the URIs that the compiler knows, and
 /// empty ones, which it does not follow, as `#`.
-pub(crate) fn with_uris(schema: &Value, uri_of: &dyn Fn(&Key) -> String) -> Value {
+pub fn with_uris(schema: &Value, uri_of: &dyn Fn(&SchemaName) -> String) -> Value {
     map_objects(schema, &mut |map| {
         let Some(Value::String(text)) = map.get_mut("$ref") else { return };
         if text.is_empty() {
             "#".clone_into(text);
-        } else if let Some(Ok(reference)) = SchemaRef::parse(text) {
-            *text = uri_of(reference.key());
+        } else if let Some(name) = SchemaName::parse(text) {
+            *text = uri_of(&name);
         }
     })
-}
-
-/// The key that a schema stands for when it is nothing but a reference.
-pub(crate) fn pure_reference(schema: &Value) -> Option<Key> {
-    let map = schema.as_object()?;
-    let text = map.get("$ref")?.as_str()?;
-    let bare = map.keys().all(|name| name == "$ref" || name == "$comment");
-    let reference = SchemaRef::parse(text)?.ok()?;
-    bare.then(|| reference.key().clone())
 }
 
 #[cfg(test)]
@@ -175,8 +157,8 @@ mod tests {
 
     fn references(schema: &Value) -> Vec<String> {
         let mut found = Vec::new();
-        each_reference(schema, At::ROOT, &mut |key, text, at| {
-            found.push(format!("{at} {text} {}", key.is_ok()));
+        each_reference(schema, At::ROOT, &mut |name, at| {
+            found.push(format!("{at} {}", name.reference()));
         });
         found
     }
@@ -190,11 +172,7 @@ mod tests {
         });
         assert_eq!(
             references(&schema),
-            [
-                "/$defs/a~1b/$ref #A:1.0.0 true",
-                "/items/0/anyOf/0/$ref #B:2.0.0 true",
-                "/not/$ref #C:latest false"
-            ]
+            ["/$defs/a~1b/$ref #A:1.0.0", "/items/0/anyOf/0/$ref #B:2.0.0", "/not/$ref #C:latest"]
         );
     }
 
@@ -208,18 +186,10 @@ mod tests {
         });
         assert_eq!(
             references(&schema),
-            ["/dependencies/enum/$ref #B:1.0.0 true", "/properties/default/$ref #B:1.0.0 true"]
+            ["/dependencies/enum/$ref #B:1.0.0", "/properties/default/$ref #B:1.0.0"]
         );
-        let uris = with_uris(&schema, &SchemaRef::uri_of);
+        let uris = with_uris(&schema, &SchemaName::uri);
         assert_eq!(uris["const"], data);
         assert_eq!(uris["properties"]["default"]["$ref"], "registry:/B/1.0.0/");
-    }
-
-    #[test]
-    fn only_a_bare_reference_is_pure() {
-        assert!(pure_reference(&json!({ "$ref": "#A:1.0.0", "$comment": "x" })).is_some());
-        assert!(pure_reference(&json!({ "$ref": "#A:1.0.0", "title": "x" })).is_none());
-        assert!(pure_reference(&json!({ "$ref": "#/$defs/a" })).is_none());
-        assert!(pure_reference(&json!(true)).is_none());
     }
 }

@@ -13,16 +13,13 @@ use super::{
     problem::{InvalidSchema, shortened},
 };
 use crate::{
-    decode::At,
     json_schema::{each_object_at, each_part},
-    version::Version,
+    limits,
+    pointer::At,
 };
 
-/// In the URIs that gateways give to schemas; nothing is there to be fetched (RFC 2606).
-pub const GATEWAY_HOST: &str = "registry.invalid";
-
 /// The base of a schema that is compiled itself, as the compiler has it.
-pub(crate) const ROOT: &str = "json-schema:///";
+pub const ROOT: &str = "json-schema:///";
 
 /// Uses of the URIs that stand for registered schemas; only `#Name:1.0.0` may lead there.
 pub(super) fn reserved_uris(schema: &Value) -> Vec<InvalidSchema> {
@@ -54,13 +51,12 @@ fn is_ours(uri: &str) -> bool {
     matches!(scheme.as_deref(), Some("registry" | "json-schema"))
 }
 
-/// Uses of the URIs that gateways give to the schemas that they put together. Only what is registered
-/// may not have them; what a gateway has put together has.
-pub(crate) fn gateway_uris(schema: &Value) -> Vec<InvalidSchema> {
+/// Uses of URIs with this host.
+pub fn uris_at_host(schema: &Value, reserved: &str) -> Vec<InvalidSchema> {
     found_uris(schema, &mut |_, uri| {
         let resolved = uri::from_str(uri).ok();
         let host = resolved.as_ref().and_then(Uri::authority).map(|at| at.host());
-        host.is_some_and(|host| host == GATEWAY_HOST)
+        host.is_some_and(|host| host == reserved)
     })
 }
 
@@ -71,8 +67,13 @@ fn may_become_ours(uri: &str) -> bool {
     let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     // Without a scheme, a host is another one for the registry than for a gateway.
     let names_host = path.starts_with("//");
-    let is_version = matches!(last, "." | "..") || Version::parse(last).is_ok();
+    let is_version = matches!(last, "." | "..") || is_exact_version(last);
     !has_scheme(uri) && (names_host || path.contains('%') || is_version)
+}
+
+/// A longer text is not a version.
+fn is_exact_version(text: &str) -> bool {
+    text.len() <= limits::VERSION_BYTES && semver::Version::parse(text).is_ok()
 }
 
 fn has_scheme(uri: &str) -> bool {
@@ -109,7 +110,7 @@ pub(super) fn resource(mut schema: Value, uri: &str) -> Resource {
 
 /// The URIs by which the compiler knows a schema and its parts where they have an `$id`; `base` is
 /// that of the document.
-pub(crate) fn resources(schema: &Value, base: &str) -> Vec<String> {
+pub fn resources(schema: &Value, base: &str) -> Vec<String> {
     let mut found = Vec::new();
     if let Ok(base) = uri::from_str(base) {
         read_resources(schema, (Draft::Draft202012, &base), &mut found);
@@ -140,9 +141,7 @@ fn resolved(id: &str, base: &Uri<String>) -> Option<Uri<String>> {
 
 /// The first URI that two of these documents have among their [`resources`], or one of them and a
 /// meta-schema.
-pub(crate) fn same_id<'a>(
-    documents: impl IntoIterator<Item = &'a [String]>,
-) -> Option<InvalidSchema> {
+pub fn same_id<'a>(documents: impl IntoIterator<Item = &'a [String]>) -> Option<InvalidSchema> {
     let mut owners = BTreeMap::new();
     for (document, ids) in documents.into_iter().enumerate() {
         for id in ids {

@@ -1,9 +1,9 @@
 //! Compares successive versions of published JSON Schemas and counts the answers; what
 //! `docs/compatibility.md` says about real schemas was counted by it.
 //!
-//! `cargo run -p registry-core --example compare_schemas -- DIR…`: each directory has one
+//! `cargo run -p schema-compat --example compare_schemas -- DIR…`: each directory has one
 //! subdirectory a version, and in it any `.json` files; `tests/real-schemas.sh` makes such
-//! directories. Deliberately absent: the download.
+//! directories.
 
 #![expect(clippy::unwrap_used, reason = "a tool for developers may panic")]
 
@@ -14,8 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use registry_core::{
-    Version,
+use schema_compat::{
     compatibility::{Budget, Side, Verdict, covers},
     schema_compile::compile,
 };
@@ -59,7 +58,7 @@ fn main() {
 /// The subdirectories, lowest version first.
 fn versions(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let version = |path: &PathBuf| Version::parse(path.file_name()?.to_str()?).ok();
+    let version = |path: &PathBuf| semver::Version::parse(path.file_name()?.to_str()?).ok();
     let mut found: Vec<_> = entries.filter_map(|path| Some((version(&path)?, path))).collect();
     found.sort();
     found.into_iter().map(|(_, path)| path).collect()

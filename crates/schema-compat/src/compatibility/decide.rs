@@ -13,16 +13,15 @@ use super::{
     sample::size,
 };
 use crate::{
-    document::pointer_join,
-    entity::Entity,
     json_schema::each_object,
     limits,
-    reference::Key,
+    name::SchemaName,
+    pointer::pointer_join,
     schema_compile::{Validator, compile, patterns_of},
 };
 
 /// A JSON Schema and its JSON pointer in its entity.
-pub(crate) type Placed<'a, 'p> = (&'a Value, &'p str);
+pub type Placed<'a, 'p> = (&'a Value, &'p str);
 
 /// Steps that are left for examples when the proof has used up its own.
 const LAST_STEPS: usize = 2_000;
@@ -254,10 +253,7 @@ struct Judges {
 
 impl Judges {
     fn of<'a>(given: &'a Value, wanted: &'a Value, resolve: Resolve<'a>) -> Option<Self> {
-        let schema = |key: &Key| match resolve(key)? {
-            Entity::Schema(schema) => Some(&schema.schema),
-            _ => None,
-        };
+        let schema = |name: &SchemaName| Some(resolve(name)?.schema);
         let compiled = |value| compile(value, &schema).ok();
         Some(Self { given: compiled(given)?, wanted: compiled(wanted)? })
     }

@@ -5,10 +5,7 @@
 use serde_json::{Value, json};
 
 use super::{Budget, Side, Verdict, covers};
-use crate::{
-    document::Document,
-    reference::{Key, Kind},
-};
+use crate::name::{Definition, SchemaName};
 
 const DRAFT7: &str = "http://json-schema.org/draft-07/schema#";
 
@@ -18,8 +15,11 @@ fn verdict(old: &Value, new: &Value) -> String {
 }
 
 /// As [`verdict`], with schemas that are registered.
-fn verdict_beside(registered: &[Document], old: &Value, new: &Value) -> String {
-    let find = |key: &Key| registered.iter().find(|d| d.key() == key).map(Document::entity);
+fn verdict_beside(registered: &[(SchemaName, Value)], old: &Value, new: &Value) -> String {
+    let find = |wanted: &SchemaName| {
+        let (_, schema) = registered.iter().find(|(name, _)| name == wanted)?;
+        Some(Definition { schema, pointer: "/schema" })
+    };
     match covers((old, ""), (new, ""), Side::New, &find, &mut Budget::of_one()) {
         Verdict::Yes => "yes".to_owned(),
         Verdict::No(found) => {
@@ -270,13 +270,12 @@ fn hostile_pairs_end_undecided() {
 }
 
 /// A schema under `A@1.0.0`.
-fn registered(schema: &Value) -> [Document; 1] {
+fn registered(schema: &Value) -> [(SchemaName, Value); 1] {
     [document("A", schema)]
 }
 
-fn document(name: &str, schema: &Value) -> Document {
-    let value = json!({ "name": name, "version": "1.0.0", "schema": schema });
-    Document::parse(Kind::Schema, &value).unwrap()
+fn document(name: &str, schema: &Value) -> (SchemaName, Value) {
+    (SchemaName::new(name, "1.0.0"), schema.clone())
 }
 
 #[test]

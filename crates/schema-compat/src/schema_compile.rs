@@ -1,8 +1,7 @@
 //! Compiling JSON Schemas and validating values with them: the only user of the schema library.
 //!
-//! References to registered schemas are resolved through the caller's catalog; nothing is ever
-//! fetched. Patterns run on a linear-time engine with a size limit. Deliberately absent: caching,
-//! which belongs to whoever knows how often a schema is used.
+//! The caller resolves references to named schemas; nothing is ever fetched. Patterns run on a
+//! linear-time engine with a size limit.
 
 mod identity;
 mod instance;
@@ -17,21 +16,19 @@ use jsonschema::{Draft, PatternOptions, ValidationOptions};
 use referencing::SPECIFICATIONS;
 use serde_json::{Map, Value, json};
 
-pub use identity::{GATEWAY_HOST, uri_at};
-pub(crate) use identity::{ROOT, gateway_uris, resources, same_id};
+pub use identity::uri_at;
+pub use identity::{ROOT, resources, same_id, uris_at_host};
 pub use instance::{Instance, Problem, Unreadable};
 use metered::{Counted, Metered, Stopped, collecting, within};
 pub use problem::InvalidSchema;
-pub(crate) use states::{patterns_of, states};
-pub(crate) use weight::{Weight, weigh};
+pub use states::{patterns_of, states};
+pub use weight::{Weight, weigh};
 
 use crate::{
-    catalog::Catalog,
-    decode::At,
-    entity::Entity,
     json_schema::{each_object_at, each_reference, with_uris},
     limits,
-    reference::{Key, SchemaRef},
+    name::SchemaName,
+    pointer::At,
 };
 
 /// A compiled JSON Schema; cheap to use from many threads.
@@ -99,7 +96,7 @@ impl Validator {
     }
 
     /// Whether a value fits; `None` if finding out takes more than [`limits::VALIDATION_STEPS`].
-    pub(crate) fn accepts(&self, instance: &Value) -> Option<bool> {
+    pub fn accepts(&self, instance: &Value) -> Option<bool> {
         read(instance, |instance| self.outcome(instance)).ok()?.ok()
     }
 
@@ -187,7 +184,7 @@ fn tree_bytes(value: &Value) -> usize {
 /// Compiles a schema; `resolve` gives the JSON Schema of a registered schema.
 pub fn compile<'a>(
     schema: &Value,
-    resolve: &dyn Fn(&Key) -> Option<&'a Value>,
+    resolve: &dyn Fn(&SchemaName) -> Option<&'a Value>,
 ) -> Result<Validator, Vec<InvalidSchema>> {
     let mut problems = identity::reserved_uris(schema);
     problems.extend(too_many_patterns(schema));
@@ -209,17 +206,9 @@ pub fn compile<'a>(
     Ok(Validator { compiled, states, quoted })
 }
 
-/// Compiles a schema whose references are registered in this catalog.
-pub fn compile_in(catalog: &Catalog, schema: &Value) -> Result<Validator, Vec<InvalidSchema>> {
-    compile(schema, &|key| match catalog.find(key)?.document.entity() {
-        Entity::Schema(schema) => Some(&schema.schema),
-        _ => None,
-    })
-}
-
 /// What is wrong with a schema where another refers to it, while all that it refers to allows
 /// anything: its URI is another one there than where it is compiled itself.
-pub(crate) fn problems_if_referred_to(schema: &Value) -> Vec<InvalidSchema> {
+pub fn problems_if_referred_to(schema: &Value) -> Vec<InvalidSchema> {
     // No registered schema has this URI.
     let (uri, anything) = ("registry:/-/-/", &Value::Bool(true));
     let reference = json!({ "$ref": uri_at(schema, uri) });
@@ -249,9 +238,8 @@ fn build(
         .offline();
     let uris: BTreeMap<&str, String> =
         needed.iter().map(|(base, needed)| (&**base, uri_at(needed, base))).collect();
-    let with_uris = |schema| {
-        with_uris(schema, &|key| uris.get(&*SchemaRef::uri_of(key)).cloned().unwrap_or_default())
-    };
+    let with_uris =
+        |schema| with_uris(schema, &|name| uris.get(&*name.uri()).cloned().unwrap_or_default());
     if needed.is_empty() {
         return options.with_registry(&SPECIFICATIONS).build(&with_uris(schema));
     }
@@ -308,28 +296,22 @@ type Needed<'a> = BTreeMap<String, &'a Value>;
 /// Every registered schema that this one needs; with all that are missing.
 fn needed<'a>(
     schema: &Value,
-    resolve: &dyn Fn(&Key) -> Option<&'a Value>,
+    resolve: &dyn Fn(&SchemaName) -> Option<&'a Value>,
 ) -> Result<Needed<'a>, Vec<InvalidSchema>> {
     let mut missing = Vec::new();
     let mut waiting = VecDeque::new();
-    each_reference(schema, At::ROOT, &mut |key, text, at| match key {
-        Ok(key) => waiting.push_back((key.clone(), at.to_string())),
-        Err(_) => missing.push(InvalidSchema::unresolved(at.to_string(), text)),
-    });
+    each_reference(schema, At::ROOT, &mut |name, at| waiting.push_back((name, at.to_string())));
     let mut found = BTreeMap::new();
-    while let Some((key, pointer)) = waiting.pop_front() {
-        let uri = SchemaRef::uri_of(&key);
+    while let Some((name, pointer)) = waiting.pop_front() {
+        let uri = name.uri();
         if found.contains_key(&uri) {
             continue;
         }
-        let Some(schema) = resolve(&key) else {
-            let name = format!("#{}:{}", key.name, key.version);
-            missing.push(InvalidSchema::unresolved(pointer, &name));
+        let Some(schema) = resolve(&name) else {
+            missing.push(InvalidSchema::unresolved(pointer, &name.reference()));
             continue;
         };
-        each_reference(schema, At::ROOT, &mut |key, _, _| {
-            waiting.extend(key.ok().map(|key| (key.clone(), pointer.clone())));
-        });
+        each_reference(schema, At::ROOT, &mut |name, _| waiting.push_back((name, pointer.clone())));
         found.insert(uri, schema);
         if found.len() > limits::SCHEMA_REFERENCES {
             missing.push(InvalidSchema::TooManyReferences);
@@ -346,7 +328,7 @@ fn too_many_patterns(schema: &Value) -> Option<InvalidSchema> {
 }
 
 /// How many regular expressions a schema has.
-pub(crate) fn patterns(schema: &Value) -> usize {
+pub fn patterns(schema: &Value) -> usize {
     let mut patterns = 0;
     each_object_at(schema, At::ROOT, &mut |map, _| {
         patterns += usize::from(map.contains_key("pattern"));

@@ -1,0 +1,6 @@
+//! Properties of comparisons over random schemas.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod compatibility;
+mod schemas;
