@@ -7,8 +7,7 @@ use std::{collections::BTreeMap, time::Instant};
 
 use acceptance::Registry;
 use futures_util::{StreamExt as _, stream};
-use registry_core::Catalog;
-use registry_proto::convert::Position;
+use registry_core::{Catalog, chain::Position};
 
 use crate::{
     crowd,

@@ -7,11 +7,8 @@ use std::time::Instant;
 
 use acceptance::Registry;
 use hdrhistogram::Histogram;
-use registry_core::{Catalog, Record};
-use registry_proto::{
-    convert::{self, Position},
-    v1,
-};
+use registry_core::{Catalog, Record, chain::Position};
+use registry_proto::{convert, v1};
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 

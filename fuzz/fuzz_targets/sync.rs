@@ -10,14 +10,8 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use prost::Message as _;
-use registry_core::{
-    Attestation, Catalog, Digest, Record, RegistryId, Scope, Settings,
-    registry_file::{read_export, write_export},
-};
-use registry_proto::{
-    convert::{self, PartStep, Position},
-    v1::{self, sync_response::Message},
-};
+use registry_core::{Attestation, Catalog, Digest, Record, RegistryId, Scope, Settings, chain::Position, registry_file::{read_export, write_export}};
+use registry_proto::{convert::{self, PartStep}, v1::{self, sync_response::Message}};
 
 /// What a follower holds.
 struct Held {

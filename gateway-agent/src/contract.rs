@@ -24,7 +24,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use registry_core::{Catalog, Digest, Document, Key, Kind, Record, rules};
+use registry_core::{Catalog, Digest, Document, Key, Kind, Record, edges::edges};
 use tokio::sync::{Notify, watch};
 
 pub use self::{
@@ -227,11 +227,11 @@ pub fn pins_path(cache: &Path) -> std::path::PathBuf {
 /// Returns every registered schema that a document refers to, directly or through other schemas.
 pub(crate) fn schemas_of(catalog: &Catalog, document: &Document) -> Vec<Arc<Document>> {
     let mut found: Vec<Arc<Document>> = Vec::new();
-    let mut waiting = rules::edges(document.entity());
+    let mut waiting = edges(document.entity());
     while let Some(key) = waiting.pop() {
         let is_new = key.kind == Kind::Schema && found.iter().all(|known| *known.key() != key);
         let Some(record) = catalog.find(&key).filter(|_| is_new) else { continue };
-        waiting.extend(rules::edges(record.document.entity()));
+        waiting.extend(edges(record.document.entity()));
         found.push(record.document.clone());
     }
     found

@@ -8,7 +8,7 @@ use std::fmt;
 
 use registry_core::{
     Catalog, Code, Diagnostic, Kind, LifecycleState, Scope,
-    rules::{Reference, Relation, references},
+    edges::{Reference, Relation, references},
 };
 
 use crate::policy::Mode;

@@ -10,10 +10,10 @@ mod findings;
 mod incoming;
 mod snapshot;
 
-use registry_core::{Revision, Scope};
+use registry_core::{Revision, Scope, chain::Position, follower::CacheState};
 use registry_follow::{Follow, Follower, Heard, News, Refusal, Taken, shortened};
 use registry_proto::{
-    convert::{CacheState, Position},
+    convert,
     v1::{Ack, Hello, SyncRequest, SyncResponse, sync_request::Message},
 };
 use tokio::sync::watch;
@@ -87,7 +87,8 @@ impl Follow for Keeping {
     }
 
     fn ack(&mut self) -> Ack {
-        let (cache_state, cache_problem) = disk_state(&self.disk.borrow_and_update()).into_fields();
+        let (cache_state, cache_problem) =
+            convert::cache_state_fields(disk_state(&self.disk.borrow_and_update()));
         Ack {
             applied_revision: self.feed.cache.current().revision().0,
             persisted_revision: self.persisted.borrow_and_update().0,

@@ -6,13 +6,10 @@
 use std::{sync::Arc, time::Duration};
 
 use history_check::Event;
-use registry_core::{Catalog, Scope};
-use registry_proto::{
-    convert::Position,
-    v1::{
-        Ack, Hello, SyncRequest, SyncResponse, sync_request::Message,
-        sync_service_client::SyncServiceClient,
-    },
+use registry_core::{Catalog, Scope, chain::Position};
+use registry_proto::v1::{
+    Ack, Hello, SyncRequest, SyncResponse, sync_request::Message,
+    sync_service_client::SyncServiceClient,
 };
 use tokio::{
     sync::{mpsc, watch},

@@ -5,9 +5,11 @@
 use std::sync::Arc;
 
 use history_check::event::Message as Told;
-use registry_core::{Catalog, Record, Revision, Scope, Selector, Settings, setting::Set};
+use registry_core::{
+    Catalog, Record, Revision, Scope, Selector, Settings, chain::Position, setting::Set,
+};
 use registry_proto::{
-    convert::{self, Position, chain_hash, part_step, sealed_commit},
+    convert::{self, chain_hash, part_step, sealed_commit},
     v1::{
         Delta, Progress, SnapshotBegin, SnapshotChunk, SnapshotEnd, Step, SyncResponse,
         sync_response::Message,

@@ -3,7 +3,6 @@
 //! The environment is read here only, by clap. Deliberately absent: what the commands do.
 
 mod access;
-mod address;
 mod apply;
 mod at;
 mod audit;
@@ -29,7 +28,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum, builder::FalseyValueParser};
 use registry_core::{Kind, LifecycleState};
 
 pub(crate) use access::{AccessArgs, CreateTokenArgs, TokenCommand};
-pub(crate) use address::Address;
 pub(crate) use apply::{ApplyArgs, ApplyGuards, ApplyHow, PruneArgs};
 pub(crate) use at::AtArgs;
 pub(crate) use audit::{AccessTrailArgs, AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
@@ -54,6 +52,8 @@ pub(crate) use sbom::{Sbom, SbomDiffArgs, SbomExportArgs, SbomSource, WhoHasArgs
 pub(crate) use search::SearchArgs;
 pub(crate) use selector::{Entity, Name, VersionPair};
 pub(crate) use verify::{LiveTarget, VerifyArgs};
+
+use crate::address::Address;
 
 const EXIT_CODES: &str = "\
 Exit codes:

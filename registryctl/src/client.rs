@@ -19,7 +19,8 @@ use tonic::{
 };
 
 use crate::{
-    cli::{Address, Globals},
+    address::Address,
+    cli::Globals,
     credentials::Credentials,
     failure::{Failure, root_cause},
 };

@@ -12,10 +12,7 @@ use tonic::{
     transport::{Certificate, ClientTlsConfig, Identity},
 };
 
-use crate::{
-    cli::{AccessArgs, Address},
-    failure::Failure,
-};
+use crate::{address::Address, cli::AccessArgs, failure::Failure};
 
 /// What goes with every call.
 #[derive(Clone)]
@@ -41,7 +38,7 @@ impl Credentials {
                     Failure::Usage("the token has characters that no token has".to_owned())
                 })?;
             value.set_sensitive(true);
-            Ok(value)
+            Ok::<_, Failure>(value)
         });
         let tls = if address.is_tls() { Some(tls(args)?) } else { None };
         Ok((Self(value.transpose()?), tls))

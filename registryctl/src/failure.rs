@@ -15,6 +15,7 @@ use std::{
 use registry_proto::v1;
 
 use crate::{
+    input::Unreadable,
     report::{Finding, Report},
     style::{Paint, Style, printable},
 };
@@ -115,6 +116,12 @@ const TRANSIENT: [&str; 8] = [
 
 /// The registry's reasons that another server of it may not have.
 const OF_ONE_SERVER: [&str; 3] = ["DATABASE_NEWER", "DATABASE_UNAVAILABLE", "READ_ONLY"];
+
+impl From<Unreadable> for Failure {
+    fn from(Unreadable { path, reason }: Unreadable) -> Self {
+        Self::File { action: "read", path, reason }
+    }
+}
 
 impl Failure {
     pub(crate) fn usage(reason: impl fmt::Display) -> Self {

@@ -5,10 +5,11 @@
 use std::time::Duration;
 
 use registry_core::{
-    Attestation, Catalog, Record, Revision, SealedCommit, Selector, Settings, setting::Set,
+    Attestation, Catalog, Record, Revision, SealedCommit, Selector, Settings, chain::Position,
+    setting::Set,
 };
 use registry_proto::{
-    convert::{self, Position},
+    convert,
     v1::{self, sync_request, sync_response},
 };
 use tokio::sync::mpsc;

@@ -1,13 +1,12 @@
 //! Files that the user names: read with a limit, parsed as JSON or YAML, and kept as text so that
 //! findings can point into them.
-//!
-//! Deliberately absent: what the files mean; `batch` hands their values to the core.
 
 mod json;
 mod lines;
 mod yaml;
 
 use std::{
+    fmt,
     fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
@@ -17,10 +16,21 @@ use std::{
 use lines::Lines;
 use serde_json::Value;
 
-use crate::failure::Failure;
-
 /// The largest file that is read.
 pub(crate) const FILE_BYTES: u64 = 64 << 20;
+
+/// A file that cannot be read.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    pub(crate) path: PathBuf,
+    pub(crate) reason: String,
+}
+
+impl Unreadable {
+    fn new(path: &Path, reason: impl fmt::Display) -> Self {
+        Self { path: path.to_owned(), reason: reason.to_string() }
+    }
+}
 
 /// A position in a text, both from 1; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,14 +74,14 @@ impl SyntaxError {
 
 impl Source {
     /// Reads a file; `-` is standard input.
-    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn read(path: &Path) -> Result<Self, Unreadable> {
         if path == Path::new("-") {
             let text = read_text(&mut io::stdin().lock(), path)?;
             let syntax =
                 if text.trim_start().starts_with('{') { Syntax::Json } else { Syntax::Yaml };
             return Ok(Self::new("<stdin>".to_owned(), text, syntax));
         }
-        let mut file = File::open(path).map_err(|e| Failure::unreadable(path, e))?;
+        let mut file = File::open(path).map_err(|e| Unreadable::new(path, e))?;
         let text = read_text(&mut file, path)?;
         let syntax =
             if has_extension(path, &["yaml", "yml"]) { Syntax::Yaml } else { Syntax::Json };
@@ -131,19 +141,19 @@ impl Source {
 }
 
 /// The files that a name stands for: itself, or what lies directly in the directory.
-pub(crate) fn expand(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn expand(path: &Path) -> Result<Vec<PathBuf>, Unreadable> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     let mut files = Vec::new();
-    for entry in fs::read_dir(path).map_err(|e| Failure::unreadable(path, e))? {
-        let file = entry.map_err(|e| Failure::unreadable(path, e))?.path();
+    for entry in fs::read_dir(path).map_err(|e| Unreadable::new(path, e))? {
+        let file = entry.map_err(|e| Unreadable::new(path, e))?.path();
         if file.is_file() && has_extension(&file, &["json", "yaml", "yml"]) {
             files.push(file);
         }
     }
     if files.is_empty() {
-        return Err(Failure::unreadable(path, "there is no .json, .yaml or .yml file in it"));
+        return Err(Unreadable::new(path, "there is no .json, .yaml or .yml file in it"));
     }
     files.sort();
     Ok(files)
@@ -153,20 +163,14 @@ fn has_extension(path: &Path, wanted: &[&str]) -> bool {
     path.extension().is_some_and(|have| wanted.iter().any(|want| have.eq_ignore_ascii_case(want)))
 }
 
-fn read_text(reader: &mut impl Read, path: &Path) -> Result<String, Failure> {
+fn read_text(reader: &mut impl Read, path: &Path) -> Result<String, Unreadable> {
     let mut bytes = Vec::new();
-    reader
-        .take(FILE_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| Failure::unreadable(path, e))?;
+    reader.take(FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| Unreadable::new(path, e))?;
     if bytes.len() as u64 > FILE_BYTES {
-        return Err(Failure::unreadable(
-            path,
-            format!("it has more than {} MiB", FILE_BYTES >> 20),
-        ));
+        return Err(Unreadable::new(path, format!("it has more than {} MiB", FILE_BYTES >> 20)));
     }
     let text = String::from_utf8(bytes)
-        .map_err(|e| Failure::unreadable(path, format!("it is not UTF-8: {}", e.utf8_error())))?;
+        .map_err(|e| Unreadable::new(path, format!("it is not UTF-8: {}", e.utf8_error())))?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 

@@ -3,6 +3,7 @@
 //! Deliberately absent: anything but wiring. Arguments are in `cli`, one command a file is in
 //! `commands`, and what everything ends with is in `failure`.
 
+mod address;
 mod batch;
 mod cli;
 mod client;
@@ -31,7 +32,7 @@ use clap::Parser as _;
 
 fn main() -> ExitCode {
     let arguments = cli::Arguments::parse();
-    let errors = style::Style::for_stderr(&arguments.globals);
+    let errors = style::Style::for_stderr(arguments.globals.no_color);
     let ended = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -24,7 +24,8 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn new(globals: &Globals) -> Self {
-        let (style, errors) = (Style::for_stdout(globals), Style::for_stderr(globals));
+        let (style, errors) =
+            (Style::for_stdout(globals.no_color), Style::for_stderr(globals.no_color));
         let format = if globals.output == Output::Json { Format::Json } else { Format::Table };
         Self { format, style, errors }
     }

@@ -1,14 +1,10 @@
-//! Colours, and texts that are safe to print.
-//!
-//! Deliberately absent: anything that moves the cursor; progress bars have their own file.
+//! Colors, and texts that are safe to print.
 
 use std::{
     borrow::Cow,
     fmt,
     io::{IsTerminal as _, stderr, stdout},
 };
-
-use crate::cli::Globals;
 
 /// Whether a stream gets colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,12 +35,12 @@ pub(crate) enum Paint {
 }
 
 impl Style {
-    pub(crate) fn for_stdout(globals: &Globals) -> Self {
-        if stdout().is_terminal() && !globals.no_color { Self::Coloured } else { Self::Plain }
+    pub(crate) fn for_stdout(no_color: bool) -> Self {
+        if stdout().is_terminal() && !no_color { Self::Coloured } else { Self::Plain }
     }
 
-    pub(crate) fn for_stderr(globals: &Globals) -> Self {
-        if stderr().is_terminal() && !globals.no_color { Self::Coloured } else { Self::Plain }
+    pub(crate) fn for_stderr(no_color: bool) -> Self {
+        if stderr().is_terminal() && !no_color { Self::Coloured } else { Self::Plain }
     }
 
     /// The text in a colour, or as it is.

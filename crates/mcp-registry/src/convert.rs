@@ -8,9 +8,9 @@ use registry_core::{
     decode::Problems,
     diagnostic::Diagnostic,
     entity::Server,
+    kind::Kind,
     limits,
     name::Name,
-    reference::Kind,
     server_json::{self, METADATA_KEY},
 };
 use schema_compat::pointer::At;

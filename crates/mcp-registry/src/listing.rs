@@ -9,9 +9,10 @@ use std::{borrow::Cow, iter::Peekable, sync::Arc};
 use registry_core::{
     catalog::{Catalog, Record},
     entity::Entity,
+    kind::Kind,
     lifecycle::LifecycleState,
     name::Name,
-    reference::{Key, Kind},
+    reference::Key,
     timestamp::Timestamp,
     version::Version,
 };

@@ -9,9 +9,9 @@ use registry_core::{
     diagnostic::{Code, Diagnostic},
     document::Document,
     entity::Entity,
+    kind::Kind,
     limits,
     name::Name,
-    reference::Kind,
     server_json::{self, METADATA_KEY},
     text::clean,
     version::Version,
@@ -19,7 +19,7 @@ use registry_core::{
 use schema_compat::pointer::{At, escape};
 use serde_json::{Map, Value};
 
-use super::{OFFICIAL_META, SCHEMA, ServerDetail, Status, older};
+use super::{OFFICIAL_META, SCHEMA, ServerDetail, Status, older, served::misfit};
 
 /// What reading gave: the document, unless there are errors, and everything that was found.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,17 +112,6 @@ fn name(problems: &Problems, fields: &Fields<'_>) -> Option<String> {
         return None;
     }
     Some(name.to_string())
-}
-
-/// Why the name of a server entity is none of the format's.
-pub(super) fn misfit(name: &Name) -> Option<String> {
-    let text = name.as_str();
-    let Some((namespace, _)) = text.split_once('/') else {
-        return Some(format!("the name `{text}` has no namespace"));
-    };
-    namespace
-        .contains('_')
-        .then(|| format!("`_` is not allowed in the namespace of the name `{text}`"))
 }
 
 fn version(problems: &Problems, fields: &Fields<'_>) -> Option<Version> {

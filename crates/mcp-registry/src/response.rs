@@ -5,7 +5,7 @@
 use std::{fmt, str::FromStr};
 
 use registry_core::{
-    commit::Revision,
+    chain::Revision,
     document::Digest,
     entity::{Entity, Provision},
     lifecycle::LifecycleState,

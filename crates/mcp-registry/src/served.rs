@@ -8,9 +8,7 @@
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
-use registry_core::{catalog::Catalog, commit::Revision, name::Name, reference::Kind};
-
-use super::read::misfit;
+use registry_core::{catalog::Catalog, chain::Revision, kind::Kind, name::Name};
 
 /// Longest namespace: with `/` and the longest name of an entity, 200 characters.
 const LONGEST: usize = 71;
@@ -96,4 +94,15 @@ fn may_be_called(catalog: &Catalog, name: &Name, served: &str) -> bool {
 /// The revision in which a name was first registered.
 fn first(catalog: &Catalog, name: &Name) -> Option<Revision> {
     catalog.versions(Kind::Server, name).map(|(_, record)| record.registered).min()
+}
+
+/// The reason why the name of a server entity is invalid in the format.
+pub(super) fn misfit(name: &Name) -> Option<String> {
+    let text = name.as_str();
+    let Some((namespace, _)) = text.split_once('/') else {
+        return Some(format!("the name `{text}` has no namespace"));
+    };
+    namespace
+        .contains('_')
+        .then(|| format!("`_` is not allowed in the namespace of the name `{text}`"))
 }

@@ -5,7 +5,7 @@
 use std::{fmt, str::FromStr};
 
 use crate::{
-    commit::Revision,
+    chain::Revision,
     timestamp::{Date, InvalidTimestamp, Timestamp},
 };
 

@@ -15,9 +15,9 @@ use crate::{
     align::Aligner,
     catalog::{Catalog, Record},
     document::Document,
+    kind::Kind,
     limits,
     name::Name,
-    reference::Kind,
     version::Version,
 };
 

@@ -5,6 +5,7 @@
 //! changes, and scoping.
 
 mod apply;
+mod attested;
 mod compare;
 mod content;
 mod digest;
@@ -28,12 +29,13 @@ use content::Content;
 
 use crate::{
     attestation::Attestation,
-    commit::{ChainHash, RegistryId, Revision},
+    chain::{ChainHash, Position, RegistryId, Revision},
     document::Document,
     entity::Entity,
+    kind::Kind,
     lifecycle::{Lifecycle, LifecycleState},
     name::Name,
-    reference::{Key, Kind},
+    reference::Key,
     scope::Scope,
     setting::Settings,
     timestamp::Timestamp,
@@ -283,6 +285,17 @@ impl Catalog {
             .range((Bound::Included(first), Bound::Unbounded))
             .take_while(move |(target, _)| target == key)
             .map(|(_, dependent)| dependent)
+    }
+}
+
+impl Position {
+    /// The position of a catalog.
+    pub fn of(catalog: &Catalog) -> Self {
+        Self {
+            registry: catalog.registry().clone(),
+            revision: catalog.revision(),
+            chain: catalog.chain(),
+        }
     }
 }
 

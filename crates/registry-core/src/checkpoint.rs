@@ -12,7 +12,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    commit::{ChainHash, RegistryId, Revision},
+    chain::{ChainHash, RegistryId, Revision},
     document::Digest,
     limits,
     merkle::Node,

@@ -16,8 +16,9 @@ use schema_compat::compatibility::Budget;
 use crate::{
     catalog::Catalog,
     document::Document,
+    kind::Kind,
     lifecycle::Notice,
-    reference::{Key, Kind},
+    reference::Key,
     rewrite::rewritten,
     rules::Proposed,
     version::{Change, Version},

@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 
 use crate::{
     diagnostic::{Code, Diagnostic},
+    kind::Kind,
     limits,
     name::Name,
-    reference::Kind,
     version::Version,
 };
 

@@ -18,11 +18,12 @@ pub use self::canonical::{canonical_bytes, exact_bytes};
 use crate::{
     decode::Problems,
     diagnostic::{Code, Diagnostic},
+    edges::edges,
     entity::Entity,
     json_text::Strict,
+    kind::Kind,
     limits,
-    reference::{Key, Kind},
-    rules::edges,
+    reference::Key,
 };
 
 /// A SHA-256 digest, written `sha256:<64 hex digits>`.

@@ -22,10 +22,7 @@ pub use tool::{
 };
 
 use crate::{
-    decode::Problems,
-    diagnostic::Diagnostic,
-    name::Name,
-    reference::{Key, Kind},
+    decode::Problems, diagnostic::Diagnostic, kind::Kind, name::Name, reference::Key,
     version::Version,
 };
 

@@ -7,7 +7,6 @@
 //! moves: entities keep their edges. Deliberately absent: what to do about a missing or circular
 //! dependency; the rules say that.
 
-mod cycles;
 mod impact;
 mod paths;
 mod promise;
@@ -16,7 +15,6 @@ mod scratch;
 
 use std::collections::BTreeSet;
 
-pub use cycles::cycles;
 pub use impact::{Affected, Compared, Effect, Impact, Planned, impact};
 pub use paths::{Paths, paths};
 pub use reach::{Direction, Reach, Reached};

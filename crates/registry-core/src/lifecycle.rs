@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    commit::{Action, Revision},
+    chain::Revision,
     reference::Key,
     timestamp::{Date, Timestamp},
 };
@@ -119,11 +119,6 @@ impl Lifecycle {
     /// The lifecycle of what was just registered.
     pub fn active(since: (Revision, Timestamp)) -> Self {
         Self::new(LifecycleState::Active, Notice::default(), since)
-    }
-
-    /// The lifecycle that an action leads to.
-    pub fn after(action: &Action, at: (Revision, Timestamp)) -> Self {
-        Self::new(action.state(), action.notice().cloned().unwrap_or_default(), at)
     }
 
     /// The reason that the last change gave.

@@ -16,9 +16,10 @@ use serde_json::Value;
 use crate::{
     catalog::Catalog,
     entity::{Entity, Exposure, Server, Tool},
+    kind::Kind,
     lifecycle::LifecycleState,
     name::name_of,
-    reference::{Key, Kind},
+    reference::Key,
     schema_inline,
     text::Sign,
     version::version_of,

@@ -6,7 +6,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::commit::ChainHash;
+use crate::chain::ChainHash;
 
 /// A node of the tree.
 pub type Node = [u8; 32];

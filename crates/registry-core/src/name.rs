@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 
 use serde::Serialize;
 
-use crate::reference::Kind;
+use crate::kind::Kind;
 
 const LONGEST: usize = 128;
 /// With a namespace, as long as the MCP registry allows names of servers.

@@ -6,8 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    chain::{ChainHash, Revision},
     checkpoint::{Checkpoint, InvalidCheckpoint, VerifierKey},
-    commit::{ChainHash, Commit, InvalidCommit, Revision, SealedCommit},
+    commit::{Commit, InvalidCommit, SealedCommit},
     document::Digest,
     merkle::{self, Node},
 };

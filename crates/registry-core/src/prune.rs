@@ -15,8 +15,9 @@ use crate::{
     document::Document,
     entity::{Entity, MANAGED_BY},
     graph::{Direction, Reach},
+    kind::Kind,
     lifecycle::{LifecycleState, Notice},
-    reference::{Key, Kind},
+    reference::Key,
     rules::Proposed,
 };
 

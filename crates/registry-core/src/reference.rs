@@ -1,6 +1,4 @@
-//! How one thing names another: kinds, keys, and the `#Name:1.0.0` shorthand inside schemas.
-//!
-//! Deliberately absent: whether what is named exists; the rules ask the catalog.
+//! Keys of entities, and the `#Name:1.0.0` shorthand of references inside schemas.
 
 use std::{fmt, str::FromStr};
 
@@ -9,65 +7,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
 use crate::{
+    kind::{InvalidKind, Kind},
     name::{InvalidName, Name},
     version::{InvalidVersion, Version},
 };
-
-/// The kinds of entity, in the order in which they depend on each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A reusable JSON Schema.
-    Schema,
-    /// An MCP server and the tools that it provides.
-    Server,
-    /// A tool: real, virtual or composed.
-    Tool,
-    /// An A2A agent and what it depends on.
-    Agent,
-}
-
-impl Kind {
-    /// All kinds, in order.
-    pub const ALL: [Self; 4] = [Self::Schema, Self::Server, Self::Tool, Self::Agent];
-
-    /// The kind in lower case: `tool`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Schema => "schema",
-            Self::Server => "server",
-            Self::Tool => "tool",
-            Self::Agent => "agent",
-        }
-    }
-
-    /// Whether names of this kind may carry a `namespace/` part.
-    pub fn has_namespaces(self) -> bool {
-        matches!(self, Self::Server | Self::Agent)
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that names no kind.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a kind; the kinds are schema, server, tool and agent")]
-pub struct InvalidKind(String);
-
-impl FromStr for Kind {
-    type Err = InvalidKind;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == text || text.strip_suffix('s') == Some(kind.as_str()))
-            .ok_or_else(|| InvalidKind(text.to_owned()))
-    }
-}
 
 /// The identity of an entity: kind, name and exact version. Ordered by those, in that order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

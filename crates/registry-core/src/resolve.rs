@@ -16,10 +16,11 @@ pub use unresolved::{Candidate, LeftOut, Unresolved};
 
 use crate::{
     catalog::{Catalog, Record},
+    kind::{InvalidKind, Kind},
     lifecycle::LifecycleState,
     limits,
     name::{InvalidName, Name},
-    reference::{InvalidKind, Key, Kind},
+    reference::Key,
     version::Version,
 };
 

@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::{
     document::Document,
     entity::agent::SBOM_EXTENSION,
-    reference::{Key, Kind, SchemaRef},
+    kind::Kind,
+    reference::{Key, SchemaRef},
 };
 
 /// The document's JSON with every key that is renamed under its new version.

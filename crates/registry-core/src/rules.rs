@@ -11,7 +11,6 @@ mod breaking;
 mod composition;
 mod cycle;
 mod dependency;
-mod edges;
 mod effect;
 mod flow;
 mod header;
@@ -34,7 +33,6 @@ mod tool_name;
 
 use std::sync::Arc;
 
-pub use edges::{Reference, Relation, edges, references};
 pub use ownership::{Claimant, claim};
 use proposal::Proposal;
 use schema_graph::SchemaGraph;

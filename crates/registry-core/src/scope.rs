@@ -1,29 +1,14 @@
-//! Which part of a catalog somebody follows: everything, or what some roots need.
-//!
-//! A part has no settings: they are for whoever registers. [`Part`] keeps one up to date at a cost
-//! in proportion to what changed in it. Deliberately absent: who may follow what, and how a part is
-//! brought to a follower.
+//! Scopes: which part of a catalog a gateway follows, as data. [`crate::part`] applies them to catalogs.
 
-mod part;
 mod root;
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    fmt,
-};
+use std::{collections::BTreeSet, fmt};
 
-use imbl::OrdSet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-pub use part::Part;
-use root::has_any_tag;
 pub use root::{InvalidRoot, Root};
 
-use crate::{
-    catalog::{Catalog, Record},
-    graph, limits,
-    reference::{Key, Kind},
-};
+use crate::limits;
 
 /// The part of a catalog that a gateway needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -74,56 +59,6 @@ impl Scope {
         };
         roots.into_iter().flatten()
     }
-
-    /// The keys in scope.
-    pub fn keys(&self, catalog: &Catalog) -> BTreeSet<Key> {
-        let named = self.named(catalog);
-        match self {
-            Self::Everything => named.into_iter().collect(),
-            Self::Roots(_) => closure(catalog, &named),
-        }
-    }
-
-    /// The registered entities that it names. Looks at every entity.
-    fn named(&self, catalog: &Catalog) -> OrdSet<Key> {
-        self.named_while(catalog, &|| true).unwrap_or_default()
-    }
-
-    /// The same. Stops with `None` as soon as `is_wanted` returns false.
-    fn named_while(&self, catalog: &Catalog, is_wanted: &dyn Fn() -> bool) -> Option<OrdSet<Key>> {
-        let tags: HashSet<&str> = self.roots().filter_map(Root::tag).collect();
-        let others: Vec<_> = self.roots().filter(|root| root.tag().is_none()).collect();
-        let is_named = |record: &Record| {
-            *self == Self::Everything
-                || others.iter().any(|root| root.names(record))
-                || !tags.is_empty() && has_any_tag(record, &tags)
-        };
-        let mut named = OrdSet::new();
-        for (key, record) in catalog.iter() {
-            if !is_wanted() {
-                return None;
-            }
-            if is_named(record) {
-                named.insert(key.clone());
-            }
-        }
-        Some(named)
-    }
-
-    /// Whether an entity is in scope for itself, and not only because another needs it.
-    fn names(&self, record: &Record) -> bool {
-        match self {
-            Self::Everything => true,
-            Self::Roots(roots) => roots.iter().any(|root| root.names(record)),
-        }
-    }
-}
-
-/// Everything that these entities need. A server is followed for the tools that it provides.
-fn closure(catalog: &Catalog, named: &OrdSet<Key>) -> BTreeSet<Key> {
-    let servers = named.iter().filter(|key| key.kind == Kind::Server);
-    let provided = servers.filter_map(|key| catalog.find(key)).flat_map(|r| r.document.edges());
-    graph::closure(catalog, named.iter().chain(provided))
 }
 
 /// The texts of the roots; everything is none of them.
@@ -154,6 +89,3 @@ impl fmt::Display for Scope {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

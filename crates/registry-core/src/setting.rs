@@ -11,10 +11,10 @@ use imbl::OrdMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::{
-    commit::Revision,
+    chain::Revision,
     compatibility::Mode,
+    kind::{InvalidKind, Kind},
     name::{InvalidName, Name},
-    reference::{InvalidKind, Kind},
 };
 
 /// What a setting is about. Ordered from the widest to the narrowest.

@@ -1,60 +1,19 @@
 //! Streams one after another, at one server or the next.
-//!
-//! Deliberately absent: what happens on a stream (`session.rs`).
 
 use std::{io, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 use tonic::{
-    metadata::{Ascii, MetadataValue},
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
+    metadata::MetadataValue,
+    transport::{Certificate, ClientTlsConfig, Endpoint, Identity},
 };
 
 use crate::{
     Backoff, Credentials, Follow, Heard,
     backoff::{jittered, spread},
-    session::{Ended, Session},
+    session::{Ended, Session, Target, reason_of},
+    timing::Timing,
 };
-
-/// Longest wait for a connection, and for the answer to the first message.
-const CONNECT: Duration = Duration::from_secs(5);
-/// The server says something at least this often (its progress interval).
-const PROGRESS: Duration = Duration::from_secs(10);
-/// A stream that says nothing for so long is dead.
-const SILENCE: Duration = PROGRESS.saturating_mul(3);
-/// The first wait before a new stream, on average; it doubles.
-const RETRY_FIRST: Duration = Duration::from_millis(250);
-/// The longest such wait.
-const RETRY_LONGEST: Duration = Duration::from_secs(15);
-/// The wait after what only an operator can mend, at each of the addresses.
-const RETRY_FINAL: Duration = Duration::from_secs(30);
-
-/// How long things take; tests are in a hurry.
-#[derive(Debug, Clone, Copy)]
-pub struct Timing {
-    /// Longest wait for a connection, and for the answer to the first message.
-    pub connect: Duration,
-    /// A stream that says nothing for so long is dead.
-    pub silence: Duration,
-    /// The first wait before a new stream, on average; it doubles.
-    pub retry_first: Duration,
-    /// The longest such wait.
-    pub retry_longest: Duration,
-    /// The wait after what only an operator can mend.
-    pub retry_final: Duration,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            connect: CONNECT,
-            silence: SILENCE,
-            retry_first: RETRY_FIRST,
-            retry_longest: RETRY_LONGEST,
-            retry_final: RETRY_FINAL,
-        }
-    }
-}
 
 /// How to reach a registry: its servers, what they are shown, and how long things take.
 #[derive(Debug, Clone)]
@@ -67,12 +26,6 @@ pub struct Follower {
     pub timing: Timing,
     /// What the follower calls its software: `gateway-agent/1.2.3`.
     pub agent: &'static str,
-}
-
-/// A connection, and what goes with each call on it.
-pub(crate) struct Target {
-    pub(crate) channel: Channel,
-    pub(crate) authorization: Option<MetadataValue<Ascii>>,
 }
 
 impl Follower {
@@ -192,15 +145,4 @@ fn unconnected(error: &tonic::transport::Error) -> String {
         return format!("{reason}; if the server speaks no TLS, write grpc://");
     }
     reason
-}
-
-/// What an error says, with its chain of sources: clients keep the reason there.
-pub fn reason_of(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -14,11 +14,13 @@ mod follow;
 mod follower;
 mod registry_clock;
 mod session;
+mod timing;
 
 pub use address::{InvalidAddress, MOST, addresses};
 pub use backoff::{Backoff, jittered, varied};
 pub use credentials::{Credentials, Token};
 pub use follow::{Follow, Heard, News, Refusal, Taken};
-pub use follower::{Follower, Timing, reason_of};
+pub use follower::Follower;
 pub use registry_clock::{RegistryClock, told_age};
-pub use session::shortened;
+pub use session::{reason_of, shortened};
+pub use timing::Timing;

@@ -1,22 +1,21 @@
-//! One stream: the first word, then whatever the server sends, each answered.
-//!
-//! Deliberately absent: what a message means, and when to open the next stream.
+//! One stream: the first message, then an answer to each message of the server.
 
 use std::error::Error as _;
 
-use registry_core::{Diagnostic, limits};
-use registry_proto::{
-    convert::Nack,
-    v1::{
-        SyncRequest, SyncResponse, sync_request::Message, sync_service_client::SyncServiceClient,
-    },
+use registry_core::{Diagnostic, follower::Nack, limits};
+use registry_proto::v1::{
+    SyncRequest, SyncResponse, sync_request::Message, sync_service_client::SyncServiceClient,
 };
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Request, Status, Streaming};
+use tonic::{
+    Code, Request, Status, Streaming,
+    metadata::{Ascii, MetadataValue},
+    transport::Channel,
+};
 use tonic_types::StatusExt as _;
 
-use crate::{Follow, Heard, News, Refusal, Taken, Timing, follower::Target, reason_of};
+use crate::{Follow, Heard, News, Refusal, Taken, timing::Timing};
 
 /// Largest message from the server, in bytes: the largest batch that the rules accept, with room for
 /// its commit.
@@ -52,6 +51,12 @@ const REFUSED: &str = "if the server wants a client certificate, it may have ref
                        says why (`certificate-refused`)";
 /// Why a connection without TLS may.
 const WANTS_TLS: &str = "if the server expects TLS, write grpcs://";
+
+/// A connection, and what goes with each call on it.
+pub(crate) struct Target {
+    pub(crate) channel: Channel,
+    pub(crate) authorization: Option<MetadataValue<Ascii>>,
+}
 
 /// Why a stream ended.
 #[derive(Debug)]
@@ -306,4 +311,15 @@ pub fn shortened(text: &str, bytes: usize) -> &str {
         end -= 1;
     }
     &text[..end]
+}
+
+/// What an error says, with its chain of sources: clients keep the reason there.
+pub fn reason_of(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
 }

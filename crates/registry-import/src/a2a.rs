@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use registry_core::{
     catalog::Catalog,
-    commit::RegistryId,
+    chain::RegistryId,
     diagnostic::{Code, Diagnostic},
     document::Document,
+    kind::Kind,
     name::Name,
-    reference::Kind,
     rules::{Proposed, plan},
     version::Version,
 };

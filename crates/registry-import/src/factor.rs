@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, HashSet};
 use holder::Holder;
 use names::Names;
 use registry_core::{
-    reference::{Key, Kind, SchemaRef},
+    kind::Kind,
+    reference::{Key, SchemaRef},
     schema_inline::{Budget, inlined},
     version::Version,
 };

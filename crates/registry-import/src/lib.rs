@@ -17,7 +17,7 @@ mod wording;
 
 use registry_core::{
     entity::{Entity, MANAGED_BY},
-    reference::Kind,
+    kind::Kind,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};

@@ -24,7 +24,7 @@ use std::{
 };
 
 use registry_core::{
-    catalog::Catalog, commit::RegistryId, diagnostic::Diagnostic, reference::Kind,
+    catalog::Catalog, chain::RegistryId, diagnostic::Diagnostic, kind::Kind,
     registry_file::RegistryFile, rules::plan,
 };
 use schema_compat::pointer::pointer_join;

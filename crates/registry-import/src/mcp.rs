@@ -13,8 +13,8 @@ mod tool;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use registry_core::{
-    entity::Exposure, limits, live::LiveServer, name::Name, reference::Kind,
-    server_json::METADATA_KEY, text::clean, version::Version,
+    entity::Exposure, kind::Kind, limits, live::LiveServer, name::Name, server_json::METADATA_KEY,
+    text::clean, version::Version,
 };
 use serde_json::{Map, Value, json};
 

@@ -26,7 +26,7 @@ mod sync;
 mod time;
 
 pub use at::{InvalidAt, at};
-pub use cache_state::CacheState;
+pub use cache_state::{cache_state, cache_state_fields};
 pub use change::{InvalidChange, batch, plan};
 pub use diagnostic::{InvalidDiagnostic, VALIDATION_FAILURE_URL, diagnostics, validation_failure};
 pub use entity::document;
@@ -36,13 +36,13 @@ pub use graph::{
 pub use history::commit;
 pub use key::{InvalidEntityKey, InvalidKind, filter_kind, kind};
 pub use lifecycle::{InvalidLifecycle, InvalidNotice, InvalidState, filter_states, state};
-pub use nack::{InvalidNack, Nack};
+pub use nack::InvalidNack;
 pub use record::{InvalidRecord, outline_of, record_of, record_with_document};
 pub use scope::scope;
 pub use setting::{InvalidSetting, setting_state, settings};
 pub use snapshot::{InvalidDigest, InvalidSnapshotEntity, digest};
 pub use step::{InvalidStep, PartStep, part_step};
-pub use sync::{InvalidDelta, InvalidPosition, Position, chain_hash, sealed_commit};
+pub use sync::{InvalidDelta, InvalidPosition, chain_hash, sealed_commit};
 pub use time::{InvalidTime, read_timestamp, timestamp};
 
 #[cfg(test)]

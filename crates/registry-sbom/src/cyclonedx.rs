@@ -7,10 +7,7 @@
 
 use std::io;
 
-use registry_core::{
-    catalog::Record,
-    reference::{Key, Kind},
-};
+use registry_core::{catalog::Record, kind::Kind, reference::Key};
 use serde::Serialize;
 
 use super::{

@@ -8,10 +8,7 @@ use std::{
     ops::Bound,
 };
 
-use registry_core::{
-    catalog::Catalog,
-    reference::{Key, Kind},
-};
+use registry_core::{catalog::Catalog, kind::Kind, reference::Key};
 
 /// Everything that contains one entity, directly or through others.
 #[derive(Debug, Clone)]

@@ -28,7 +28,8 @@ use std::{collections::BTreeSet, fmt, io, str::FromStr, sync::Arc};
 use registry_core::{
     catalog::{Catalog, Record},
     graph,
-    reference::{Key, Kind},
+    kind::Kind,
+    reference::Key,
     timestamp::Timestamp,
 };
 

@@ -7,7 +7,7 @@
 use std::{fmt::Write as _, str::FromStr as _};
 
 use packageurl::PackageUrl;
-use registry_core::{commit::RegistryId, document::Digest, reference::Key};
+use registry_core::{chain::RegistryId, document::Digest, reference::Key};
 
 use super::metadata::{Metadata, Package};
 

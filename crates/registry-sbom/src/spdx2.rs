@@ -6,7 +6,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, io};
 
-use registry_core::reference::Kind;
+use registry_core::kind::Kind;
 use serde::Serialize;
 
 use super::{

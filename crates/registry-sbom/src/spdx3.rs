@@ -9,7 +9,7 @@ mod element;
 use std::{cell::RefCell, collections::BTreeSet, io};
 
 use element::{Element, Names, Relation};
-use registry_core::reference::Kind;
+use registry_core::kind::Kind;
 use serde::Serialize;
 
 use super::{

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use registry_core::{catalog::Record, lifecycle::LifecycleState, reference::Kind};
+use registry_core::{catalog::Record, kind::Kind, lifecycle::LifecycleState};
 
 /// An entity of the index.
 #[derive(Debug, Clone, PartialEq)]

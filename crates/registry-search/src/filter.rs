@@ -7,10 +7,7 @@
 use std::collections::BTreeSet;
 
 use registry_core::{
-    lifecycle::LifecycleState,
-    name::Name,
-    reference::{Key, Kind},
-    version::Version,
+    kind::Kind, lifecycle::LifecycleState, name::Name, reference::Key, version::Version,
 };
 
 use super::{

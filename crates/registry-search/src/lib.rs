@@ -28,7 +28,7 @@ use std::{
 use imbl::Vector;
 use registry_core::{
     catalog::{Catalog, Record},
-    commit::Revision,
+    chain::Revision,
     parallel,
     reference::Key,
 };

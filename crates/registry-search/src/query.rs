@@ -6,9 +6,10 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use registry_core::{
     catalog::Record,
+    kind::Kind,
     lifecycle::LifecycleState,
     name::Name,
-    reference::{InvalidKey, Key, Kind},
+    reference::{InvalidKey, Key},
     version::Version,
 };
 

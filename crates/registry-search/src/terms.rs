@@ -6,7 +6,7 @@
 use std::{ops::Bound, sync::Arc};
 
 use imbl::OrdMap;
-use registry_core::reference::{Key, Kind};
+use registry_core::{kind::Kind, reference::Key};
 
 use super::{
     near::{Near, Verdict},

@@ -4,9 +4,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use registry_core::{Attestation, Catalog, Revision, Scope, SealedCommit, Timestamp};
+use registry_core::{
+    Attestation, Catalog, Revision, Scope, SealedCommit, Timestamp, chain::Position,
+};
 use registry_proto::{
-    convert::{self, PartStep, Position, chain_hash, sealed_commit},
+    convert::{self, PartStep, chain_hash, sealed_commit},
     v1::{Delta, Progress, SnapshotBegin, Step, SyncResponse, sync_response::Message},
 };
 

@@ -4,9 +4,11 @@
 
 use std::sync::Arc;
 
-use registry_core::{Attestation, Catalog, Record, Scope, Selector, Settings, setting::Set};
+use registry_core::{
+    Attestation, Catalog, Record, Scope, Selector, Settings, chain::Position, setting::Set,
+};
 use registry_proto::{
-    convert::{self, Position},
+    convert,
     v1::{SnapshotChunk, SnapshotEnd},
 };
 

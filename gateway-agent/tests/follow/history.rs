@@ -6,14 +6,11 @@ use std::sync::Arc;
 
 use registry_core::{
     Action, Catalog, Change, Commit, Document, Key, Kind, Notice, RegistryId, Revision,
-    SealedCommit, Timestamp,
+    SealedCommit, Timestamp, chain::Position,
 };
-use registry_proto::{
-    convert::Position,
-    v1::{
-        Delta, Progress, SnapshotBegin, SnapshotChunk, SnapshotEnd, SyncResponse,
-        sync_response::Message,
-    },
+use registry_proto::v1::{
+    Delta, Progress, SnapshotBegin, SnapshotChunk, SnapshotEnd, SyncResponse,
+    sync_response::Message,
 };
 use serde_json::json;
 

@@ -7,13 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gateway_agent::{cache::Cache, feed::SourceState};
-use registry_core::{Action, ChainHash, Commit, Document, Notice, SealedCommit};
-use registry_proto::{
-    convert::Position,
-    v1::{
-        Delta, Nack, Progress, SnapshotChunk, SnapshotEnd, SyncResponse, sync_request,
-        sync_response::Message,
-    },
+use registry_core::{Action, ChainHash, Commit, Document, Notice, SealedCommit, chain::Position};
+use registry_proto::v1::{
+    Delta, Nack, Progress, SnapshotChunk, SnapshotEnd, SyncResponse, sync_request,
+    sync_response::Message,
 };
 
 use crate::{

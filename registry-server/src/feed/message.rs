@@ -4,8 +4,12 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use registry_core::{Attestation, Digest, Revision, Scope, SealedCommit, checkpoint::VerifierKey};
-use registry_proto::convert::{CacheState, Nack, Position};
+use registry_core::{
+    Attestation, Digest, Revision, Scope, SealedCommit,
+    chain::Position,
+    checkpoint::VerifierKey,
+    follower::{CacheState, Nack},
+};
 
 use super::{Piece, Shared, Step};
 use crate::access::Caller;

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use registry_core::{Attestation, Catalog, Digest, Revision, Scope, scope::Part};
+use registry_core::{Attestation, Catalog, Digest, Revision, Scope, part::Part};
 use tokio::{
     sync::{OnceCell, watch},
     time::timeout,

@@ -10,8 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use registry_core::{Attestation, Catalog, Digest};
-use registry_proto::convert::Position;
+use registry_core::{Attestation, Catalog, Digest, chain::Position};
 
 use super::{Place, roster::lock};
 

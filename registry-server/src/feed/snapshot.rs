@@ -6,9 +6,9 @@
 use std::sync::{Arc, Weak};
 
 use registry_core::{
-    Attestation, Catalog, ChainHash, Digest, Record, Revision, Scope, Selector, setting::Set,
+    Attestation, Catalog, ChainHash, Digest, Record, Revision, Scope, Selector, chain::Position,
+    setting::Set,
 };
-use registry_proto::convert::Position;
 use tokio::sync::Mutex;
 
 use super::{Shared, scopes::beside};

@@ -5,8 +5,7 @@
 
 use std::time::Duration;
 
-use registry_core::{ChainHash, Digest, Revision};
-use registry_proto::convert::Position;
+use registry_core::{ChainHash, Digest, Revision, chain::Position};
 use tokio::time::timeout;
 
 use super::{Error, Feed, Hello};

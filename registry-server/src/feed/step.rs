@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use registry_core::{Attestation, Digest, Key, Record, Scope};
-use registry_proto::convert::Position;
+use registry_core::{Attestation, Digest, Key, Record, Scope, chain::Position};
 
 use super::scopes::State;
 

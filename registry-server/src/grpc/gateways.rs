@@ -54,7 +54,7 @@ fn encode(Gateway { known, lag, lag_millis }: Gateway) -> v1::GatewayStatus {
         Presence::Connected => v1::GatewayState::Connected,
         Presence::Gone => v1::GatewayState::Gone,
     };
-    let (cache_state, cache_problem) = known.cache.into_fields();
+    let (cache_state, cache_problem) = convert::cache_state_fields(known.cache);
     v1::GatewayStatus {
         gateway,
         gateway_version: version,

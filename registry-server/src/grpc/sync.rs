@@ -15,10 +15,10 @@ use futures_util::{
 };
 use http::{HeaderMap, HeaderValue};
 use prost::Message as _;
-use registry_core::{Digest, Revision, Scope, limits};
+use registry_core::{Digest, Revision, Scope, chain::Position, follower::Nack, limits};
 use registry_proto::{
     codec::Codec,
-    convert::{self, CacheState, Nack, Position},
+    convert,
     v1::{self, sync_request},
 };
 use tokio::time::{sleep_until, timeout};
@@ -207,6 +207,6 @@ fn read_ack(ack: v1::Ack) -> Result<Signal, Error> {
     Ok(Signal::Ack {
         applied: Revision(applied_revision),
         persisted: Revision(persisted_revision),
-        cache: CacheState::read(cache_state, problem),
+        cache: convert::cache_state(cache_state, problem),
     })
 }

@@ -9,10 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use registry_core::{Attestation, Catalog, Revision};
+use registry_core::{Attestation, Catalog, Revision, chain::Position, follower::CacheState};
 use registry_follow::{Follow, Heard, News, Refusal, RegistryClock, Taken, told_age};
 use registry_proto::{
-    convert::{CacheState, Position, chain_hash, sealed_commit},
+    convert::{self, chain_hash, sealed_commit},
     v1::{Ack, Delta, Hello, Progress, SyncResponse, Welcome, sync_response::Message},
 };
 
@@ -221,7 +221,7 @@ impl Follow for Copy {
     }
 
     fn ack(&mut self) -> Ack {
-        let (cache_state, cache_problem) = CacheState::Ok.into_fields();
+        let (cache_state, cache_problem) = convert::cache_state_fields(CacheState::Ok);
         let revision = self.hub.catalog().revision().0;
         Ack { applied_revision: revision, persisted_revision: revision, cache_state, cache_problem }
     }

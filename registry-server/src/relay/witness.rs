@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use registry_core::{Attestation, Revision, Scope, attestation::Statement};
+use registry_core::{Attestation, Revision, Scope, attestation::Statement, chain::Position};
 use registry_follow::{Follow, Heard, News, Refusal, Taken, shortened};
 use registry_proto::{
-    convert::{self, Position},
+    convert,
     v1::{Ack, Hello, SyncResponse, sync_response::Message},
 };
 use tokio::sync::watch;

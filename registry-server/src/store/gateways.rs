@@ -3,8 +3,10 @@
 //! Nothing depends on it: what is not there will be noted again. Deliberately absent: when to note
 //! what, which the feed knows.
 
-use registry_core::{Revision, Timestamp};
-use registry_proto::convert::{CacheState, Nack};
+use registry_core::{
+    Revision, Timestamp,
+    follower::{CacheState, Nack},
+};
 use sqlx::{FromRow, Postgres, QueryBuilder, Row as _, Sqlite, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{

@@ -2,8 +2,7 @@
 //!
 //! Deliberately absent: findings with codes of a newer server; the others are read without them.
 
-use registry_core::{Code, Diagnostic, Key, Revision, Severity};
-use registry_proto::convert::Nack;
+use registry_core::{Code, Diagnostic, Key, Revision, Severity, follower::Nack};
 use serde::{Deserialize, Serialize};
 
 use super::row::stored;

@@ -5,10 +5,11 @@
 use std::{sync::Arc, time::Duration};
 
 use registry_core::{
-    Catalog, Digest, Record, RegistryId, Revision, Scope, Selector, Settings, setting::Set,
+    Catalog, Digest, Record, RegistryId, Revision, Scope, Selector, Settings, chain::Position,
+    setting::Set,
 };
 use registry_proto::{
-    convert::{self, PartStep, Position},
+    convert::{self, PartStep},
     v1::{self, sync_request, sync_response::Message},
 };
 use tokio::{sync::mpsc, time::timeout};

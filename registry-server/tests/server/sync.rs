@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
-use registry_core::{ChainHash, Revision, Settings};
+use registry_core::{ChainHash, Revision, Settings, chain::Position};
 use registry_proto::{
-    convert::{self, Position},
+    convert,
     v1::{self, sync_request, sync_response::Message},
 };
 use tokio::sync::mpsc;

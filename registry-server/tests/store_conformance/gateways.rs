@@ -1,7 +1,9 @@
 //! Who follows and who has followed, as servers note it for each other.
 
-use registry_core::{Code, Diagnostic, Key, Kind, Revision, Timestamp};
-use registry_proto::convert::{CacheState, Nack};
+use registry_core::{
+    Code, Diagnostic, Key, Kind, Revision, Timestamp,
+    follower::{CacheState, Nack},
+};
 use registry_server::store::{
     Beat, GatewayQuery, KnownGateway,
     Presence::{Connected, Gone},

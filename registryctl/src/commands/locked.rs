@@ -9,9 +9,11 @@ use std::{
 };
 
 use registry_core::{
-    Key, limits,
+    Key,
+    edges::{Reference, references},
+    limits,
     resolve::Requirement,
-    rules::{Proposed, Reference, references},
+    rules::Proposed,
 };
 
 use super::{

@@ -8,11 +8,8 @@ use std::{
     time::Duration,
 };
 
-use registry_core::SealedCommit;
-use registry_proto::{
-    convert::Position,
-    v1::{self, sync_response::Message},
-};
+use registry_core::{SealedCommit, chain::Position};
+use registry_proto::v1::{self, sync_response::Message};
 use tokio::time::sleep;
 
 use super::{Session, log};

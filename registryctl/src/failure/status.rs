@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 use tonic_types::{StatusExt as _, pb};
 
 use super::{Failure, root_cause};
-use crate::cli::Address;
+use crate::address::Address;
 
 /// What tonic says of an answer that does not come from a gRPC server.
 const NOT_GRPC: &str = "grpc-status header missing";

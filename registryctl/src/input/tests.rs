@@ -5,6 +5,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::failure::Failure;
 
 fn source(name: &str, text: &str) -> Source {
     let syntax = if name == "a.json" { Syntax::Json } else { Syntax::Yaml };
@@ -103,8 +104,9 @@ fn a_directory_stands_for_its_files_in_order() {
         .collect();
     assert_eq!(names, ["a.yaml", "b.json", "c.YML"]);
     let empty = tempfile::tempdir().unwrap();
-    assert_eq!(expand(empty.path()).unwrap_err().exit_code(), 2);
+    assert_eq!(Failure::from(expand(empty.path()).unwrap_err()).exit_code(), 2);
     let absent = Source::read(Path::new("/no/such/file.json")).unwrap_err();
+    let absent = Failure::from(absent);
     assert!(absent.to_string().starts_with("cannot read /no/such/file.json: "), "{absent}");
 }
 
@@ -113,6 +115,6 @@ fn a_file_beyond_the_limit_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("big.json");
     File::create(&path).unwrap().set_len(FILE_BYTES + 1).unwrap();
-    let error = Source::read(&path).unwrap_err().to_string();
+    let error = Failure::from(Source::read(&path).unwrap_err()).to_string();
     assert!(error.ends_with("it has more than 64 MiB"), "{error}");
 }

@@ -9,7 +9,8 @@ use super::{
     digest::{entity_line, setting_line},
 };
 use crate::{
-    commit::{Action, Change, Revision, SealedCommit},
+    chain::Revision,
+    commit::{Action, Change, SealedCommit},
     lifecycle::Lifecycle,
     reference::Key,
     scope::Scope,

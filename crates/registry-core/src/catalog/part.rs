@@ -8,7 +8,7 @@ use imbl::ordmap::DiffItem;
 
 use super::{Catalog, Record, digest::entity_line};
 use crate::{
-    commit::{ChainHash, Revision},
+    chain::{ChainHash, Revision},
     reference::Key,
     scope::Scope,
 };

@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{Catalog, Record, digest::entity_line};
 use crate::{
-    commit::{ChainHash, Revision},
+    chain::{ChainHash, Revision},
     lifecycle::Lifecycle,
     reference::Key,
     setting::Settings,

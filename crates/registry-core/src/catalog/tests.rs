@@ -7,7 +7,8 @@ use serde_json::json;
 use super::{ApplyError, Catalog, LifecycleState};
 use crate::{
     Kind, Name,
-    commit::{Action, Change, Commit, Revision, SealedCommit},
+    chain::Revision,
+    commit::{Action, Change, Commit, SealedCommit},
     lifecycle::Notice,
     rules::testing::{catalog, schema, server, set, source_tool, versioned},
     setting::{Setting, SettingChange},

@@ -5,9 +5,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    chain::Revision,
     document::Digest,
-    lifecycle::{LifecycleState, Notice},
-    reference::{InvalidKey, Key, Kind},
+    kind::Kind,
+    lifecycle::{Lifecycle, LifecycleState, Notice},
+    reference::{InvalidKey, Key},
+    timestamp::Timestamp,
 };
 
 /// What is done to one entity.
@@ -93,5 +96,12 @@ impl TryFrom<FlatChange> for Change {
         FlatChange { kind, name, version, action }: FlatChange,
     ) -> Result<Self, InvalidKey> {
         Ok(Self { key: Key::parse(kind, &name, &version)?, action })
+    }
+}
+
+impl Lifecycle {
+    /// The lifecycle that an action leads to.
+    pub fn after(action: &Action, at: (Revision, Timestamp)) -> Self {
+        Self::new(action.state(), action.notice().cloned().unwrap_or_default(), at)
     }
 }

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use super::{Action, ChainHash, Change, Commit, InvalidCommit, RegistryId, Revision, SealedCommit};
+use super::{Action, Change, Commit, InvalidCommit, SealedCommit};
 use crate::{
+    ChainHash, RegistryId, Revision,
     document::Document,
     lifecycle::Notice,
     rules::{Proposed, testing::server},

@@ -14,8 +14,9 @@ use super::is_other;
 use crate::{
     catalog::Catalog,
     document::{Document, canonical_bytes},
+    kind::Kind,
     name::Name,
-    reference::{Key, Kind},
+    reference::Key,
     rewrite::rewritten,
     rules::Proposed,
     version::Version,

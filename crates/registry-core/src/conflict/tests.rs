@@ -8,7 +8,7 @@ use super::{OnConflict, Settled, Settlement};
 use crate::{
     catalog::Catalog,
     document::Document,
-    reference::Kind,
+    kind::Kind,
     rules::{
         Proposed, plan,
         testing::{agent, catalog, schema, server, source_tool, with},

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{Digest, Document, InvalidDocument, canonical_bytes, exact_bytes, parse_json};
 use crate::{
     diagnostic::Diagnostic,
+    kind::Kind,
     limits,
-    reference::Kind,
     rules::testing::{lines, tool},
 };
 

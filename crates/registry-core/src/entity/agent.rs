@@ -14,9 +14,7 @@ use serde_json::{Map, Value};
 pub use capabilities::{Capabilities, Extension, ExtensionParams, SBOM_EXTENSION};
 pub use skill::Skill;
 
-use crate::{
-    decode::Problems, entity::tool::Dependency, name::Name, reference::Kind, version::Version,
-};
+use crate::{decode::Problems, entity::tool::Dependency, kind::Kind, name::Name, version::Version};
 
 /// A registered A2A agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -6,7 +6,7 @@ use schema_compat::pointer::At;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{decode::Problems, name::Name, reference::Kind, version::Version};
+use crate::{decode::Problems, kind::Kind, name::Name, version::Version};
 
 /// A reusable JSON Schema, referred to as `{"$ref": "#Name:1.0.0"}`.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -21,8 +21,9 @@ pub use self::{
 use crate::{
     decode::{Fields, Problems},
     diagnostic::{Code, Diagnostic},
+    kind::Kind,
     name::Name,
-    reference::{Key, Kind},
+    reference::Key,
     version::Version,
 };
 

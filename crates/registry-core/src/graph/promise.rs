@@ -16,10 +16,10 @@ use crate::{
     compatibility::{Comparison, Direction, Outcome, compare},
     diagnostic::{Code, Diagnostic},
     document::Document,
+    edges::{Reference, Relation, references},
     entity::Entity,
     reference::Key,
     rewrite::rewritten,
-    rules::{Reference, Relation, references},
     version::Version,
 };
 

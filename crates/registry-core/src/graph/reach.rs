@@ -5,10 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::{
-    catalog::Catalog,
-    reference::{Key, Kind},
-};
+use crate::{catalog::Catalog, kind::Kind, reference::Key};
 
 /// Which way to walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

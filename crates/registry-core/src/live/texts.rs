@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{Class, Comparison, Difference};
 use crate::{
-    reference::Kind,
+    kind::Kind,
     text::{Sign, each_text, mentioned, phrases},
 };
 

@@ -20,7 +20,7 @@ use record::WrittenRecord;
 use super::read::member_of;
 use crate::{
     catalog::Catalog,
-    reference::Kind,
+    kind::Kind,
     scope::Scope,
     setting::{Selector, Set},
 };

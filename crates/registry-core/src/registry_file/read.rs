@@ -13,9 +13,10 @@ use crate::{
     decode::{Fields, Problems, describe},
     diagnostic::Diagnostic,
     document::Document,
+    kind::Kind,
     lifecycle::{LifecycleState, Notice},
     limits, parallel,
-    reference::{Key, Kind},
+    reference::Key,
     rules::Proposed,
 };
 

@@ -13,7 +13,7 @@ use super::read::{Builder, entities};
 use crate::{
     decode::{Fields, Problems},
     diagnostic::{Code, Diagnostic},
-    reference::Kind,
+    kind::Kind,
     spec::{Composition, Target},
 };
 

@@ -8,8 +8,9 @@ use serde::Serialize;
 use crate::{
     catalog::{Catalog, Record},
     entity::Entity,
+    kind::Kind,
     lifecycle::LifecycleState,
-    reference::{Key, Kind},
+    reference::Key,
     timestamp::Date,
 };
 

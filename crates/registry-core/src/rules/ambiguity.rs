@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use super::{dependency::declared, proposal::New};
 use crate::{
     diagnostic::{Code, Diagnostic},
-    reference::Kind,
+    kind::Kind,
 };
 
 pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {

@@ -19,8 +19,9 @@ use crate::{
     LifecycleState,
     compatibility::{Comparison, Direction, Outcome, Resolve, compare},
     diagnostic::{Code, Diagnostic},
+    kind::Kind,
     name::Name,
-    reference::{Key, Kind},
+    reference::Key,
     version::Version,
 };
 

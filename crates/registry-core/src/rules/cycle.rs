@@ -4,14 +4,12 @@
 //! to something new: only the batch is looked at. Deliberately absent: a server and its tools,
 //! which name each other by design.
 
-use super::{
-    Reference, Relation,
-    proposal::{New, Proposal},
-};
+use super::proposal::{New, Proposal};
 use crate::{
+    cycles::cycles,
     diagnostic::{Code, Diagnostic},
-    graph,
-    reference::Kind,
+    edges::{Reference, Relation},
+    kind::Kind,
 };
 
 /// How much of a path is shown at each of its ends.
@@ -37,7 +35,7 @@ fn report(
         references.filter_map(|r| proposal.position(&r.key)).collect()
     };
     let graph: Vec<Vec<usize>> = proposal.new.iter().map(successors).collect();
-    for path in graph::cycles(&graph) {
+    for path in cycles(&graph) {
         let [first, second, ..] = path[..] else { continue };
         let (first, second) = (&proposal.new[first], &proposal.new[second]);
         let keys: Vec<_> = path.iter().map(|&i| proposal.new[i].key().to_string()).collect();

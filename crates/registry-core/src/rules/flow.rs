@@ -178,7 +178,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::testing::{found_of, register, tool};
-    use crate::{diagnostic::Code, reference::Kind, rules::Proposed};
+    use crate::{diagnostic::Code, kind::Kind, rules::Proposed};
 
     fn step(name: &str, schemas: Value) -> Proposed {
         let mut members =

@@ -7,11 +7,12 @@
 //! and no dependency.
 
 use super::{
-    Relation, Scope,
+    Scope,
     proposal::{New, Proposal},
 };
 use crate::{
     diagnostic::{Code, Diagnostic},
+    edges::Relation,
     lifecycle::LifecycleState,
     reference::Key,
 };

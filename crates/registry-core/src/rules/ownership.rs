@@ -147,9 +147,9 @@ mod tests {
     use crate::{
         LifecycleState,
         compatibility::Mode,
+        kind::Kind,
         lifecycle::Notice,
         name::Name,
-        reference::Kind,
         rules::{
             plan_with,
             testing::{catalog, server},

@@ -4,16 +4,18 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Proposed, Reference, references};
+use super::Proposed;
 use crate::{
     catalog::{Catalog, Record},
     diagnostic::Diagnostic,
     document::Document,
+    edges::{Reference, references},
     entity::Entity,
+    kind::Kind,
     lifecycle::{LifecycleState, Notice},
     name::Name,
     parallel,
-    reference::{Key, Kind},
+    reference::Key,
     version::Version,
 };
 

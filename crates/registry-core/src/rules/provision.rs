@@ -2,11 +2,11 @@
 //!
 //! Deliberately absent: whether the tool points back to the server; an alias need not.
 
-use super::{
-    Relation,
-    proposal::{New, Proposal},
+use super::proposal::{New, Proposal};
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    edges::Relation,
 };
-use crate::diagnostic::{Code, Diagnostic};
 
 pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
     for reference in new.references.iter().filter(|r| r.relation == Relation::Provides) {

@@ -17,14 +17,15 @@ use schema_compat::{
 use serde_json::Value;
 
 use super::{
-    Relation,
     proposal::{New, Proposal},
     schema_graph::SchemaGraph,
 };
 use crate::{
     diagnostic::{Code, Diagnostic},
+    edges::Relation,
     entity::Entity,
-    reference::{Key, Kind, each_reference, pure_reference},
+    kind::Kind,
+    reference::{Key, each_reference, pure_reference},
 };
 
 pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mut Vec<Diagnostic>) {

@@ -11,10 +11,12 @@ use schema_compat::{
 };
 use serde_json::Value;
 
-use super::{Relation, proposal::Proposal};
+use super::proposal::Proposal;
 use crate::{
+    edges::Relation,
     entity::Entity,
-    reference::{Key, Kind, each_reference, pure_reference},
+    kind::Kind,
+    reference::{Key, each_reference, pure_reference},
 };
 
 pub(super) struct SchemaGraph<'a> {

@@ -8,15 +8,14 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::{
-    Relation,
-    proposal::{New, Proposal},
-};
+use super::proposal::{New, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
+    edges::Relation,
+    kind::Kind,
     lifecycle::LifecycleState,
     limits,
-    reference::{Key, Kind},
+    reference::Key,
 };
 
 /// New entities by what they depend on.

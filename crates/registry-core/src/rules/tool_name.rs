@@ -7,9 +7,10 @@ use super::proposal::{New, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{Entity, Tool},
+    kind::Kind,
     lifecycle::LifecycleState,
     name::Name,
-    reference::{Key, Kind},
+    reference::Key,
 };
 
 pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {

@@ -1,15 +1,11 @@
-//! One root of a scope, as people write it.
-//!
-//! Deliberately absent: what a root needs.
+//! One root of a scope, and its text form.
 
-use std::{collections::HashSet, fmt, str::FromStr};
-
-use serde_json::Value;
+use std::{fmt, str::FromStr};
 
 use crate::{
-    catalog::Record,
+    kind::Kind,
     name::Name,
-    reference::{InvalidKey, Key, Kind},
+    reference::{InvalidKey, Key},
     setting::{InvalidSelector, Selector},
 };
 
@@ -49,50 +45,12 @@ pub enum InvalidRoot {
 
 impl Root {
     /// The tag, if it is one.
-    pub(super) fn tag(&self) -> Option<&str> {
+    pub(crate) fn tag(&self) -> Option<&str> {
         match self {
             Self::Tag(tag) => Some(tag),
             Self::Version(_) | Self::Name(..) | Self::Namespace(_) => None,
         }
     }
-
-    /// Whether this is about the entity itself.
-    pub(super) fn names(&self, record: &Record) -> bool {
-        let Key { kind, name, .. } = record.document.key();
-        match self {
-            Self::Version(key) => key == record.document.key(),
-            Self::Name(of_kind, of_name) => {
-                record.is_active() && of_kind == kind && of_name == name
-            }
-            Self::Namespace(selector) => record.is_active() && selector.covers(*kind, name),
-            Self::Tag(tag) => record.is_active() && has_tag(record, tag),
-        }
-    }
-}
-
-fn has_tag(record: &Record, tag: &str) -> bool {
-    // Few documents have the word at all, and reading one costs more than looking for it.
-    has_text(record, &Value::from(tag).to_string()) && has_tag_where(record, |text| text == tag)
-}
-
-/// Whether an entity has one of many tags. Reads its document once, however many they are.
-pub(super) fn has_any_tag(record: &Record, tags: &HashSet<&str>) -> bool {
-    record.is_active()
-        && has_text(record, "\"tags\"")
-        && has_tag_where(record, |text| tags.contains(text))
-}
-
-fn has_text(record: &Record, text: &str) -> bool {
-    record.document.bytes().windows(text.len()).any(|bytes| bytes == text.as_bytes())
-}
-
-fn has_tag_where(record: &Record, is_wanted: impl Fn(&str) -> bool) -> bool {
-    let value = record.document.entity().to_value();
-    let has = |tags: &Value| {
-        tags.as_array().into_iter().flatten().filter_map(Value::as_str).any(&is_wanted)
-    };
-    has(&value["metadata"]["tags"])
-        || value["skills"].as_array().is_some_and(|skills| skills.iter().any(|s| has(&s["tags"])))
 }
 
 impl FromStr for Root {

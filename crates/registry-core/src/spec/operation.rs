@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::{Spec, read::Reader};
 use crate::{
     entity::{Dependency, DependencyTarget},
+    kind::Kind,
     name::Name,
-    reference::Kind,
 };
 
 /// One operation of a composition.

@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 use proptest::{collection::vec, prelude::*};
 use registry_core::{
     Catalog, Code, Key, Kind,
-    graph::{closure, cycles, dependents},
-    rules::{Relation, plan, references},
+    cycles::cycles,
+    edges::{Relation, references},
+    graph::{closure, dependents},
+    rules::plan,
 };
 use registry_fixtures::world::{Wish, catalog, empty, registration};
 

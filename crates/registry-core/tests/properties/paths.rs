@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use proptest::{collection::vec, prelude::*};
 use registry_core::{
     Catalog, Code, Key, Kind, LifecycleState, Notice,
+    edges::{Relation, references},
     graph::{Direction, Effect, Planned, Reach, impact, paths},
-    rules::{Proposed, Relation, plan, references},
+    rules::{Proposed, plan},
 };
 use registry_fixtures::world::{catalog, registration, wish};
 

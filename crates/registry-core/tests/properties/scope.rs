@@ -9,7 +9,7 @@ use std::{
 };
 
 use proptest::{collection::vec, prelude::*, sample::select};
-use registry_core::{Catalog, Key, Kind, LifecycleState, Scope, scope::Part};
+use registry_core::{Catalog, Key, Kind, LifecycleState, Scope, part::Part};
 use registry_fixtures::world::{Wish, commit, empty, wish};
 
 use serde_json::json;

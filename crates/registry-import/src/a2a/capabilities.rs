@@ -4,7 +4,8 @@
 
 use registry_core::{
     entity::{agent::SBOM_EXTENSION, tool::DependencyTarget},
-    reference::{Key, Kind},
+    kind::Kind,
+    reference::Key,
 };
 use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};

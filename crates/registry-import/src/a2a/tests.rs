@@ -1,6 +1,6 @@
 //! Cards of both shapes, and cards that lie.
 
-use registry_core::{document::Document, entity::Entity, reference::Kind};
+use registry_core::{document::Document, entity::Entity, kind::Kind};
 use serde_json::{Value, json};
 
 use super::{CardWishes, agent};

@@ -3,7 +3,7 @@
 //!
 //! Deliberately absent: versions of what it depends on.
 
-use registry_core::{entity::agent::SBOM_EXTENSION, reference::Kind};
+use registry_core::{entity::agent::SBOM_EXTENSION, kind::Kind};
 use serde_json::{Map, Value, json};
 
 use super::{Entry, shape::OWN};

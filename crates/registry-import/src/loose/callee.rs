@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use registry_core::reference::Kind;
+use registry_core::kind::Kind;
 use serde_json::{Map, Value, json};
 
 use super::{Entry, FIRST_VERSION, Loose, versions::listed};

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use registry_core::{
+    kind::Kind,
     name::Name,
-    reference::Kind,
     spec::{Composition, Target},
 };
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what it says of others.
 
-use registry_core::reference::Kind;
+use registry_core::kind::Kind;
 use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 

@@ -4,8 +4,8 @@
 //! A member whose loss would change the composition's behavior stays, with a hint for a person.
 
 use registry_core::{
+    kind::Kind,
     limits,
-    reference::Kind,
     spec::{PATTERNS, plain_literal},
 };
 use schema_compat::pointer::pointer_join;

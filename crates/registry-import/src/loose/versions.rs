@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use registry_core::{reference::Kind, version::Version};
+use registry_core::{kind::Kind, version::Version};
 use serde_json::Value;
 
 use super::{FIRST_VERSION, Loose};

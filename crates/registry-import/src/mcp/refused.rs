@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use registry_core::{
     catalog::Catalog,
-    commit::RegistryId,
+    chain::RegistryId,
     diagnostic::Diagnostic,
     document::Document,
-    reference::Kind,
+    kind::Kind,
     rules::{Proposed, plan},
 };
 use serde_json::Value;

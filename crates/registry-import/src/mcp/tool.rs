@@ -3,7 +3,7 @@
 use registry_core::{
     document::Document,
     entity::{TaskSupport, tool::is_reserved_meta_key},
-    reference::Kind,
+    kind::Kind,
 };
 use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};

@@ -1,44 +1,28 @@
-//! How the copy on a follower's disk is.
-//!
-//! Deliberately absent: the limit on what a follower says of it; the server has that.
+//! States of the copy on a follower's disk.
+
+use registry_core::follower::CacheState;
 
 use crate::v1;
 
-/// How the copy on a follower's disk is.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum CacheState {
-    /// The follower does not say.
-    #[default]
-    Unknown,
-    /// It is written.
-    Ok,
-    /// It cannot be written, and why.
-    Failing(String),
-    /// The follower keeps none.
-    None,
+/// Reads the two fields of a state. A state of a newer follower is unknown.
+pub fn cache_state(state: i32, problem: String) -> CacheState {
+    match v1::CacheState::try_from(state) {
+        Ok(v1::CacheState::Ok) => CacheState::Ok,
+        Ok(v1::CacheState::Failing) => CacheState::Failing(problem),
+        Ok(v1::CacheState::None) => CacheState::None,
+        Ok(v1::CacheState::Unspecified) | Err(_) => CacheState::Unknown,
+    }
 }
 
-impl CacheState {
-    /// From its two fields on the wire. What a newer follower says is not known.
-    pub fn read(state: i32, problem: String) -> Self {
-        match v1::CacheState::try_from(state) {
-            Ok(v1::CacheState::Ok) => Self::Ok,
-            Ok(v1::CacheState::Failing) => Self::Failing(problem),
-            Ok(v1::CacheState::None) => Self::None,
-            Ok(v1::CacheState::Unspecified) | Err(_) => Self::Unknown,
-        }
-    }
-
-    /// Its two fields on the wire.
-    pub fn into_fields(self) -> (i32, String) {
-        let (state, problem) = match self {
-            Self::Unknown => (v1::CacheState::Unspecified, String::new()),
-            Self::Ok => (v1::CacheState::Ok, String::new()),
-            Self::Failing(problem) => (v1::CacheState::Failing, problem),
-            Self::None => (v1::CacheState::None, String::new()),
-        };
-        (state.into(), problem)
-    }
+/// The two fields of a state.
+pub fn cache_state_fields(state: CacheState) -> (i32, String) {
+    let (state, problem) = match state {
+        CacheState::Unknown => (v1::CacheState::Unspecified, String::new()),
+        CacheState::Ok => (v1::CacheState::Ok, String::new()),
+        CacheState::Failing(problem) => (v1::CacheState::Failing, problem),
+        CacheState::None => (v1::CacheState::None, String::new()),
+    };
+    (state.into(), problem)
 }
 
 #[cfg(test)]
@@ -49,9 +33,9 @@ mod tests {
     fn each_state_comes_back_and_a_newer_one_is_not_known() {
         let failing = CacheState::Failing("the disk is full".to_owned());
         for state in [CacheState::Unknown, CacheState::Ok, failing, CacheState::None] {
-            let (number, problem) = state.clone().into_fields();
-            assert_eq!(CacheState::read(number, problem), state);
+            let (number, problem) = cache_state_fields(state.clone());
+            assert_eq!(cache_state(number, problem), state);
         }
-        assert_eq!(CacheState::read(99, "new".to_owned()), CacheState::Unknown);
+        assert_eq!(cache_state(99, "new".to_owned()), CacheState::Unknown);
     }
 }

@@ -5,10 +5,10 @@
 use registry_core::{
     Catalog, Kind, Record,
     compatibility::Outcome,
+    edges::Relation,
     graph::{Affected, Compared, Effect},
     limits,
     resolve::{Candidate, Constraint, InvalidRequirement, Requirement, Unresolved},
-    rules::Relation,
 };
 use schema_compat::compatibility::{Difference, Doubt, Side};
 

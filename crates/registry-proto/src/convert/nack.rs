@@ -1,22 +1,9 @@
 //! A follower's refusal of a snapshot or delta.
-//!
-//! Deliberately absent: what the server does about it.
 
-use registry_core::{Diagnostic, Revision};
+use registry_core::{Revision, follower::Nack};
 
 use super::diagnostic::{InvalidDiagnostic, diagnostics};
 use crate::v1;
-
-/// A follower refused a revision and keeps what it has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Nack {
-    /// Which revision.
-    pub revision: Revision,
-    /// What is wrong, for people.
-    pub message: String,
-    /// Findings, where there are any.
-    pub diagnostics: Vec<Diagnostic>,
-}
 
 /// Why a message is not a refusal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Digest, Record, Scope, catalog::Step, reference::InvalidKey, scope::InvalidScope,
+    Digest, Record, Scope, catalog::Step, chain::Position, reference::InvalidKey,
+    scope::InvalidScope,
 };
 
 use super::{
     snapshot::{InvalidDigest, InvalidSnapshotEntity, digest},
-    sync::{InvalidPosition, Position},
+    sync::InvalidPosition,
 };
 use crate::v1;
 

@@ -6,23 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use registry_core::{
-    Action, Attestation, Catalog, ChainHash, Change, Commit, Document, RegistryId, Revision,
-    SealedCommit, commit::InvalidCommit, document::InvalidDocument, limits,
+    Action, Attestation, ChainHash, Change, Commit, Document, RegistryId, Revision, SealedCommit,
+    chain::Position, commit::InvalidCommit, document::InvalidDocument, limits,
 };
 
 use super::time::{InvalidTime, read_millis};
 use crate::v1;
-
-/// A place in the history of one registry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Position {
-    /// Which registry.
-    pub registry: RegistryId,
-    /// After which revision.
-    pub revision: Revision,
-    /// The chain hash after it.
-    pub chain: ChainHash,
-}
 
 /// Why a message is not a position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,17 +28,6 @@ pub enum InvalidPosition {
     /// A chain hash of another length.
     #[error("a chain hash has 32 bytes, this one has {0}")]
     Chain(usize),
-}
-
-impl Position {
-    /// Where a catalog is.
-    pub fn of(catalog: &Catalog) -> Self {
-        Self {
-            registry: catalog.registry().clone(),
-            revision: catalog.revision(),
-            chain: catalog.chain(),
-        }
-    }
 }
 
 impl From<&Position> for v1::Position {

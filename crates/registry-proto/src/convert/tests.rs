@@ -9,7 +9,7 @@ mod proofs;
 use proptest::prelude::*;
 use prost::Message as _;
 use registry_core::{
-    Diagnostic, Document, Key, LifecycleState, Notice, Timestamp, rules::Proposed,
+    Diagnostic, Document, Key, LifecycleState, Notice, Timestamp, follower::Nack, rules::Proposed,
 };
 
 use super::*;

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: their order in the graph.
 
-use registry_core::reference::{Key, Kind};
+use registry_core::{kind::Kind, reference::Key};
 use serde::Serialize;
 
 use crate::{Bill, id, item::Item, license::License};

@@ -9,8 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use registry_core::Diagnostic;
-use registry_proto::convert::Nack;
+use registry_core::{Diagnostic, follower::Nack};
 
 /// Most that are remembered.
 const MOST: usize = 10_000;

@@ -11,8 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use registry_core::{Revision, Scope, Timestamp};
-use registry_proto::convert::{CacheState, Nack};
+use registry_core::{
+    Revision, Scope, Timestamp,
+    follower::{CacheState, Nack},
+};
 
 use super::{Shared, load, lock, refusals};
 use crate::{

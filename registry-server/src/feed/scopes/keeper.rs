@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use registry_core::{Digest, Revision, Scope, scope::Part};
+use registry_core::{Digest, Revision, Scope, part::Part};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},

@@ -3,9 +3,11 @@
 //! Deliberately absent: requests; `history.rs` reads them.
 
 use bytes::Bytes;
-use registry_core::{Action, Catalog, Change, Record, Selector, blame::Line, setting::Set};
+use registry_core::{
+    Action, Catalog, Change, Record, Selector, blame::Line, chain::Position, setting::Set,
+};
 use registry_proto::{
-    convert::{self, Position},
+    convert,
     v1::{self, difference::Difference as Wire},
 };
 

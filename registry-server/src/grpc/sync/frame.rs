@@ -139,7 +139,7 @@ mod tests {
         Timestamp,
     };
 
-    use registry_proto::convert::Position;
+    use registry_core::chain::Position;
 
     use super::*;
     use crate::feed::Shared;

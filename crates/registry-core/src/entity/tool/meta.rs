@@ -30,7 +30,7 @@ pub(super) fn read<'a>(fields: &'a Fields<'a>) -> Option<Map<String, Value>> {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::{Diagnostic, document::Document, reference::Kind};
+    use crate::{Diagnostic, document::Document, kind::Kind};
 
     fn read(more: &Value) -> Result<Document, Vec<Diagnostic>> {
         let source = json!({ "server": "s", "serverVersion": "1.0.0", "tool": "t" });

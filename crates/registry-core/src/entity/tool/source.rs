@@ -13,8 +13,9 @@ use serde_json::{Map, Value};
 
 use crate::{
     decode::{Fields, Problems},
+    kind::Kind,
     name::Name,
-    reference::{Key, Kind},
+    reference::Key,
     version::Version,
 };
 

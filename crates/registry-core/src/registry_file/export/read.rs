@@ -12,11 +12,12 @@ use super::{attestation::WrittenAttestation, record::WrittenRecord};
 use crate::{
     attestation::Attestation,
     catalog::{Catalog, Record},
-    commit::{ChainHash, RegistryId, Revision},
+    chain::{ChainHash, RegistryId, Revision},
     document::{Digest, Document, InvalidDocument},
+    kind::Kind,
     lifecycle::InvalidLifecycleState,
     parallel,
-    reference::{InvalidKey, Key, Kind},
+    reference::{InvalidKey, Key},
     scope::Scope,
     setting::{Selector, Set, Settings},
 };

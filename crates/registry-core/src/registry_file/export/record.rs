@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     catalog::Record,
-    commit::Revision,
+    chain::Revision,
     document::Digest,
     lifecycle::{InvalidLifecycleState, Lifecycle, Notice},
     timestamp::Timestamp,

@@ -4,7 +4,10 @@
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 use prost::Message;
-use registry_core::{ChainHash, Diagnostic, Key, Lifecycle, Record, RegistryId, rules::Proposed};
+use registry_core::{
+    ChainHash, Diagnostic, Key, Lifecycle, Record, RegistryId, chain::Position, follower::Nack,
+    rules::Proposed,
+};
 
 use super::{super::*, generate};
 use crate::v1;

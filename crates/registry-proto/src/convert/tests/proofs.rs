@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use registry_core::{
     Action, Catalog, ChainHash, Change, Commit, Document, Kind, Record, RegistryId, Revision,
-    SealedCommit, Timestamp,
+    SealedCommit, Timestamp, chain::Position,
 };
 use serde_json::json;
 

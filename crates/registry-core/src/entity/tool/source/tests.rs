@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{document::Document, reference::Kind};
+use crate::{document::Document, kind::Kind};
 
 fn read(more: &Value) -> Result<Value, String> {
     let mut document = json!({ "name": "t", "version": "1.0.0" });

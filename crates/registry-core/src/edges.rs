@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::{
     entity::{Agent, Dependency, Entity, Server, Tool},
-    reference::{Key, Kind, each_reference},
+    kind::Kind,
+    reference::{Key, each_reference},
 };
 
 /// How one entity refers to another.

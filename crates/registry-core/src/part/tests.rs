@@ -2,13 +2,14 @@
 
 use serde_json::json;
 
-use super::{InvalidScope, Part, Scope};
+use super::{Part, Scope};
 use crate::{
     Catalog, LifecycleState,
     rules::{
         Proposed,
         testing::{agent, catalog, schema, server, set, source_tool, versioned, with},
     },
+    scope::InvalidScope,
 };
 
 fn entities() -> Vec<Proposed> {

@@ -1,0 +1,81 @@
+//! Attestations of catalogs.
+
+use aws_lc_rs::signature::Ed25519KeyPair;
+
+use super::Catalog;
+use crate::{
+    attestation::{Attestation, NotAttested, Statement},
+    checkpoint::VerifierKey,
+    timestamp::Timestamp,
+};
+
+impl Attestation {
+    /// Signs a state as the latest one at this time.
+    pub fn sign(catalog: &Catalog, time: Timestamp, pair: &Ed25519KeyPair) -> Self {
+        Self::sign_statement(&catalog.statement(), time, pair)
+    }
+
+    /// Whether this key signed this state.
+    pub fn verify(&self, catalog: &Catalog, key: &VerifierKey) -> Result<(), NotAttested> {
+        self.verify_statement(&catalog.statement(), key)
+    }
+}
+
+impl Catalog {
+    fn statement(&self) -> Statement<'_> {
+        Statement {
+            registry: self.registry(),
+            revision: self.revision(),
+            chain: self.chain(),
+            scope: self.scope(),
+            content: self.content_digest(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        chain::{ChainHash, RegistryId, Revision},
+        checkpoint::Checkpoint,
+        scope::Scope,
+    };
+
+    fn pair(seed: u8) -> Ed25519KeyPair {
+        Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
+    }
+
+    #[test]
+    fn it_holds_for_the_state_that_was_signed_and_for_no_other() {
+        let registry = RegistryId::new("0198c0de");
+        let time = Timestamp::from_millis(1_795_300_000_123);
+        let state = Catalog::empty(registry.clone());
+        let attestation = Attestation::sign(&state, time, &pair(1));
+        let key = Checkpoint::verifier_key(&registry, &pair(1));
+        assert_eq!(attestation.verify(&state, &key), Ok(()));
+
+        let elsewhere = Catalog::empty(RegistryId::new("another"));
+        let later = state.at(Revision(1), state.chain());
+        let forked = state.at(Revision(0), ChainHash::genesis(elsewhere.registry()));
+        let scope = Scope::of_roots(&["team/*"]).unwrap();
+        let part = state.clone().as_part(Arc::new(scope));
+        for other in [&elsewhere, &later, &forked, &part] {
+            assert!(attestation.verify(other, &key).is_err(), "{other:?}");
+        }
+        let delayed =
+            Attestation { time: Timestamp::from_millis(1_795_300_000_124), ..attestation };
+        assert!(delayed.verify(&state, &key).is_err());
+        let theirs = Checkpoint::verifier_key(&registry, &pair(2));
+        let refused = attestation.verify(&state, &theirs).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("revision 0 of registry 0198c0de is not signed by "),
+            "{refused}"
+        );
+        // A key that is known under another registry's name says nothing of this one.
+        let shared = Checkpoint::verifier_key(elsewhere.registry(), &pair(1));
+        assert!(attestation.verify(&state, &shared).is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! The part of a catalog that a scope selects, kept up to date from revision to revision.
+//!
+//! A part has no settings: they matter only for registrations. A commit that changes nothing in a
+//! part costs a look at the changes of the commit. Any other commit costs in proportion to the part,
+//! never to the registry.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
+
+use imbl::OrdSet;
+use serde_json::Value;
+
+use crate::{
+    catalog::{Catalog, Record},
+    graph,
+    kind::Kind,
+    reference::Key,
+    scope::{Root, Scope},
+};
+
+/// A scope's part of a catalog.
+#[derive(Debug, Clone)]
+pub struct Part {
+    scope: Arc<Scope>,
+    source: Catalog,
+    /// The registered entities that the scope names.
+    named: OrdSet<Key>,
+    catalog: Catalog,
+}
+
+impl Part {
+    /// The part of a catalog. Looks at every entity.
+    pub fn of(scope: Arc<Scope>, source: &Catalog) -> Self {
+        let named = scope.named(source);
+        Self::of_named(scope, source, named)
+    }
+
+    /// The same. Stops with `None` as soon as `is_wanted` returns false; it is called for each
+    /// entity.
+    pub fn of_while(
+        scope: Arc<Scope>,
+        source: &Catalog,
+        is_wanted: impl Fn() -> bool,
+    ) -> Option<Self> {
+        let named = scope.named_while(source, &is_wanted)?;
+        is_wanted().then(|| Self::of_named(scope, source, named))
+    }
+
+    fn of_named(scope: Arc<Scope>, source: &Catalog, named: OrdSet<Key>) -> Self {
+        let catalog = source.with_only(scope.clone(), &closure(source, &named));
+        Self { scope, source: source.clone(), named, catalog }
+    }
+
+    /// What is in scope, at the revision of the whole.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// The whole catalog that it was worked out from last.
+    pub fn source(&self) -> &Catalog {
+        &self.source
+    }
+
+    /// Goes on to a later catalog of the same registry, which differs in these records
+    /// ([`Catalog::changed_since`]). Says whether anything in scope may have changed.
+    pub fn advance(&mut self, source: &Catalog, changed: Option<&[Arc<Record>]>) -> bool {
+        let Some(changed) = changed else {
+            *self = Self::of(self.scope.clone(), source);
+            return true;
+        };
+        let mut is_touched = false;
+        for record in changed {
+            let key = record.document.key();
+            let moved = if self.scope.names(record) {
+                self.named.insert(key.clone()).is_none()
+            } else {
+                self.named.remove(key).is_some()
+            };
+            // What nothing refers to is neither in scope nor enters it with another.
+            let is_in_sight = || self.catalog.dependents(key).next().is_some();
+            is_touched |= moved || self.catalog.find(key).is_some() || is_in_sight();
+        }
+        self.source = source.clone();
+        if is_touched {
+            self.catalog.follow_with_only(source, &closure(source, &self.named));
+        } else {
+            self.catalog = self.catalog.at(source.revision(), source.chain());
+        }
+        is_touched
+    }
+}
+
+impl Scope {
+    /// The keys in scope.
+    pub fn keys(&self, catalog: &Catalog) -> BTreeSet<Key> {
+        let named = self.named(catalog);
+        match self {
+            Self::Everything => named.into_iter().collect(),
+            Self::Roots(_) => closure(catalog, &named),
+        }
+    }
+
+    /// The registered entities that it names. Looks at every entity.
+    fn named(&self, catalog: &Catalog) -> OrdSet<Key> {
+        self.named_while(catalog, &|| true).unwrap_or_default()
+    }
+
+    /// The same. Stops with `None` as soon as `is_wanted` returns false.
+    fn named_while(&self, catalog: &Catalog, is_wanted: &dyn Fn() -> bool) -> Option<OrdSet<Key>> {
+        let tags: HashSet<&str> = self.roots().filter_map(Root::tag).collect();
+        let others: Vec<_> = self.roots().filter(|root| root.tag().is_none()).collect();
+        let is_named = |record: &Record| {
+            *self == Self::Everything
+                || others.iter().any(|root| root.names(record))
+                || !tags.is_empty() && has_any_tag(record, &tags)
+        };
+        let mut named = OrdSet::new();
+        for (key, record) in catalog.iter() {
+            if !is_wanted() {
+                return None;
+            }
+            if is_named(record) {
+                named.insert(key.clone());
+            }
+        }
+        Some(named)
+    }
+
+    /// Whether an entity is in scope for itself, and not only because another needs it.
+    fn names(&self, record: &Record) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Roots(roots) => roots.iter().any(|root| root.names(record)),
+        }
+    }
+}
+
+/// Everything that these entities need. A server is followed for the tools that it provides.
+fn closure(catalog: &Catalog, named: &OrdSet<Key>) -> BTreeSet<Key> {
+    let servers = named.iter().filter(|key| key.kind == Kind::Server);
+    let provided = servers.filter_map(|key| catalog.find(key)).flat_map(|r| r.document.edges());
+    graph::closure(catalog, named.iter().chain(provided))
+}
+
+impl Root {
+    /// Whether this is about the entity itself.
+    fn names(&self, record: &Record) -> bool {
+        let Key { kind, name, .. } = record.document.key();
+        match self {
+            Self::Version(key) => key == record.document.key(),
+            Self::Name(of_kind, of_name) => {
+                record.is_active() && of_kind == kind && of_name == name
+            }
+            Self::Namespace(selector) => record.is_active() && selector.covers(*kind, name),
+            Self::Tag(tag) => record.is_active() && has_tag(record, tag),
+        }
+    }
+}
+
+fn has_tag(record: &Record, tag: &str) -> bool {
+    // Few documents have the word at all, and reading one costs more than looking for it.
+    has_text(record, &Value::from(tag).to_string()) && has_tag_where(record, |text| text == tag)
+}
+
+/// Whether an entity has one of many tags. Reads its document once, however many they are.
+fn has_any_tag(record: &Record, tags: &HashSet<&str>) -> bool {
+    record.is_active()
+        && has_text(record, "\"tags\"")
+        && has_tag_where(record, |text| tags.contains(text))
+}
+
+fn has_text(record: &Record, text: &str) -> bool {
+    record.document.bytes().windows(text.len()).any(|bytes| bytes == text.as_bytes())
+}
+
+fn has_tag_where(record: &Record, is_wanted: impl Fn(&str) -> bool) -> bool {
+    let value = record.document.entity().to_value();
+    let has = |tags: &Value| {
+        tags.as_array().into_iter().flatten().filter_map(Value::as_str).any(&is_wanted)
+    };
+    has(&value["metadata"]["tags"])
+        || value["skills"].as_array().is_some_and(|skills| skills.iter().any(|s| has(&s["tags"])))
+}
+
+#[cfg(test)]
+mod tests;
