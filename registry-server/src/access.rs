@@ -7,9 +7,8 @@
 mod certificates;
 mod denied;
 mod failures;
-mod gate;
 mod name;
-mod needs;
+pub(crate) mod needs;
 mod oidc;
 mod principal;
 mod rate;
@@ -34,7 +33,6 @@ use tokio::time::sleep;
 pub use certificates::Certificates;
 pub use denied::Denied;
 pub use failures::Failures;
-pub(crate) use gate::layer;
 pub use name::is_personal;
 pub use needs::{Need, known_path};
 pub use oidc::Oidc;
@@ -70,16 +68,16 @@ pub struct Access {
 pub type Caller = (&'static str, Arc<str>);
 
 /// What a call shows of its caller.
-struct Shown<'a> {
-    headers: &'a HeaderMap,
+pub(crate) struct Shown<'a> {
+    pub(crate) headers: &'a HeaderMap,
     /// The certificate (DER) that TLS has proved.
-    certificate: Option<&'a [u8]>,
-    address: Option<SocketAddr>,
+    pub(crate) certificate: Option<&'a [u8]>,
+    pub(crate) address: Option<SocketAddr>,
 }
 
 impl Access {
     /// Lets a call in, or not. `None`: nobody had to be anybody.
-    async fn admit(
+    pub(crate) async fn admit(
         &self,
         need: Option<Need>,
         shown: &Shown<'_>,

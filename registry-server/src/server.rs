@@ -9,7 +9,6 @@ use std::{future::Future, net::SocketAddr, num::NonZeroU32, sync::Arc, time::Dur
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use registry_tls::Acceptor;
-use rustls::pki_types::CertificateDer;
 use tokio::{
     net::TcpListener,
     task::JoinHandle,
@@ -19,7 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
-    access::{self, Access, Certificates, Failures, Issued, Oidc, RateLimit, Tokens},
+    access::{Access, Certificates, Failures, Issued, Oidc, RateLimit, Tokens},
     app::{
         App, apply,
         at::Archive,
@@ -34,7 +33,7 @@ use crate::{
     clock::Clock,
     config::{AccessConfig, AdminListen, Config, Door, InvalidConfig, ServeConfig},
     feed::{Feed, Hub, Memory, Voucher},
-    grpc, http, metrics, registrar,
+    gate, grpc, http, metrics, registrar,
     relay::{self, Relay},
     store::{self, Claim, Store},
 };
@@ -84,17 +83,6 @@ pub enum Error {
     /// The writer ended although nobody stopped it.
     #[error("the writer ended unexpectedly: {0}")]
     Writer(String),
-}
-
-/// The two ends of a connection.
-#[derive(Debug, Clone)]
-pub(crate) struct Peer {
-    /// The caller's.
-    pub(crate) address: Option<SocketAddr>,
-    /// The server's.
-    pub(crate) local: Option<SocketAddr>,
-    /// The certificate that the caller showed, and TLS has proved.
-    pub(crate) certificate: Option<Arc<CertificateDer<'static>>>,
 }
 
 /// A server that has read its catalog and is ready to serve.
@@ -195,7 +183,7 @@ impl Server {
     ) -> Result<(), Error> {
         let (services, health) = grpc::router(&self.app, &self.config).await?;
         let routes = layers::join(services, http::router(self.app.clone()));
-        let routes = layers::around(access::layer(routes, self.app.access.clone()));
+        let routes = layers::around(gate::layer(routes, self.app.access.clone()));
         let refuse = CancellationToken::new();
         let most = (self.config.max_connections, self.config.address_connections());
         let serving =

@@ -67,12 +67,12 @@ const TABLE: &[(&str, Need)] = &[
 ];
 
 /// The MCP registry API, whose clients cannot all send a token.
-pub(super) const MCP_REGISTRY: &str = "/v0.1/";
+pub(crate) const MCP_REGISTRY: &str = "/v0.1/";
 const VALIDATE: &str = "/v0.1/validate";
 
 /// What a call needs; `None` for what is not in the table. Reading the MCP registry API needs
 /// nothing where it is public.
-pub(super) fn of(method: &Method, path: &str, is_mcp_public: bool) -> Option<Need> {
+pub(crate) fn of(method: &Method, path: &str, is_mcp_public: bool) -> Option<Need> {
     if path.starts_with(MCP_REGISTRY) {
         // Checking a document changes nothing, so it is like reading.
         let is_read = method.is_safe() || path == VALIDATE;

@@ -13,7 +13,7 @@ use axum::{
 };
 use http::{StatusCode, header::HOST, uri::Authority};
 
-use crate::server::Peer;
+use crate::peer::Peer;
 
 /// Who comes over the loopback interface must call the server by a name of this machine.
 pub(super) async fn guard(request: Request, next: Next) -> Response {

@@ -5,7 +5,6 @@
 //! absent: `/v0`, which private registries do not have, and ways to prove who owns a domain.
 
 mod body;
-pub(crate) mod cors;
 mod cursor;
 mod finding;
 mod problem;
@@ -27,7 +26,7 @@ use axum::{
 use problem::Problem;
 
 use super::guard;
-use crate::app::App;
+use crate::{app::App, cors};
 
 /// The routes of the API, and what answers on all others below it.
 pub(super) fn router() -> Router<Arc<App>> {

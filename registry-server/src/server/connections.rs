@@ -21,8 +21,7 @@ use tokio::{
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use super::Peer;
-use crate::metrics;
+use crate::{metrics, peer::Peer};
 
 /// How long a connection may take to show its protocol.
 const SILENCE: Duration = Duration::from_secs(10);

@@ -1,8 +1,8 @@
-//! Leave for web pages to read, on every answer: also on errors, which a page could not see
-//! otherwise.
+//! CORS headers of the MCP registry API, on every response. Without them on errors, a web page could
+//! not read the errors.
 //!
-//! Only `GET` is granted, so a browser sends no change for another site's page. Deliberately absent:
-//! a list of origins; the API demands all.
+//! Only `GET` is allowed, so a browser sends no change for another site's page. All origins are
+//! allowed, because the API demands it.
 
 use axum::{
     extract::Request,
@@ -25,7 +25,7 @@ const LEAVE: [(HeaderName, &str); 5] = [
     (ACCESS_CONTROL_MAX_AGE, "86400"),
 ];
 
-pub(super) async fn cors(request: Request, next: Next) -> Response {
+pub(crate) async fn cors(request: Request, next: Next) -> Response {
     let mut response = if request.method() == Method::OPTIONS {
         StatusCode::NO_CONTENT.into_response()
     } else {

@@ -1,6 +1,4 @@
-//! The gate before every route.
-//!
-//! Deliberately absent: paths that no route has; what answers them knows nothing.
+//! Authentication and authorization of every request whose path has a route.
 
 use std::sync::Arc;
 
@@ -15,8 +13,11 @@ use http::{
     header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 
-use super::{Access, Denied, Shown, needs};
-use crate::{grpc, http::mcp_registry::cors, server::Peer};
+use crate::{
+    access::{Access, Denied, Shown, needs},
+    cors, grpc,
+    peer::Peer,
+};
 
 pub(crate) fn layer(router: Router, access: Arc<Access>) -> Router {
     router.route_layer(from_fn_with_state(access, pass))
