@@ -271,11 +271,11 @@ fn imports(directory: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for (path, code) in sources.iter().filter(|(path, _)| path != "lib" && path != "main") {
         let from = top(path);
-        let mut named = paths_after(code, "crate::");
+        let mut paths = paths_after(code, "crate::");
         if *path == from {
-            named.extend(paths_after(code, "super::"));
+            paths.extend(paths_after(code, "super::"));
         }
-        let names = named.iter().map(|path| first(path));
+        let names = paths.iter().map(|path| first(path));
         let names = names.map(|name| reexports.get(&name).cloned().unwrap_or(name));
         let names = names.filter(|name| modules.contains(name) && *name != from);
         found.entry(from.clone()).or_default().extend(names);

@@ -11,7 +11,6 @@ use registry_core::{
     entity::Entity,
     kind::Kind,
     limits,
-    name::Name,
     server_json::{self, METADATA_KEY},
     text::clean,
     version::Version,
