@@ -12,7 +12,7 @@ use registry_core::{Entity, document::parse_json};
 fuzz_target!(|data: &[u8]| {
     let Ok(value) = parse_json(data) else { return };
     let _ = mcp_registry::more_pages(&value);
-    for Found { pointer, value: found } in mcp_registry::find(&value) {
+    for Found { pointer, value: found, .. } in mcp_registry::find(&value) {
         assert_eq!(value.pointer(&pointer), Some(found));
         let (document, diagnostics) = mcp_registry::document(found);
         let Some(document) = document else {

@@ -1,7 +1,5 @@
 //! Imports: whatever a server says, the documents are taken; and what is shared means the same.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::BTreeMap;
 
 use proptest::{collection::vec, prelude::*, sample::select};
