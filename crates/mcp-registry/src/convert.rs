@@ -1,8 +1,7 @@
 //! Between a `server.json` and a server entity.
 //!
 //! An entity that was registered by hand need not fit the format: what does not fit is cut or left
-//! out, so that clients never see an invalid document. Deliberately absent: tools; the format has
-//! none, so what an entity provides is told beside the document.
+//! out, so that clients never see an invalid document.
 
 use registry_core::{
     decode::Problems,

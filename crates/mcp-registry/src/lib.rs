@@ -3,7 +3,7 @@
 //!
 //! A `server.json` has a name, a version and a description, as an entity has; everything else is
 //! kept in the entity's metadata under [`METADATA_KEY`](registry_core::server_json::METADATA_KEY), so that what is imported is served again as
-//! it came. Deliberately absent: HTTP, cursors as text, and who may publish.
+//! it came.
 
 mod convert;
 mod listing;

@@ -2,7 +2,6 @@
 //!
 //! Everything is read from one catalog. Where a page ended is a place in the order of names and
 //! versions, not a count, so what is registered meanwhile neither repeats nor hides anything.
-//! Deliberately absent: cursors as text.
 
 use std::{borrow::Cow, iter::Peekable, sync::Arc};
 

@@ -1,8 +1,7 @@
 //! Reading a `server.json`: strict about what clients rely on, kind about what they ignore.
 //!
 //! Members that the format does not know are kept, with a warning: the format grows, and its schema
-//! allows them. `null` is as good as absent, also deep inside. Deliberately absent: the parts of a
-//! document, which `part` checks, and what is registered already.
+//! allows them. `null` is as good as absent, also deep inside.
 
 use registry_core::{
     decode::{Fields, Problems},

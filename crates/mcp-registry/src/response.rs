@@ -1,6 +1,4 @@
 //! What the MCP registry API answers with.
-//!
-//! Deliberately absent: errors, which are HTTP's.
 
 use std::{fmt, str::FromStr};
 

@@ -3,8 +3,7 @@
 //! An entity without one is served under the namespace of the registry, unless that name was given
 //! to somebody else, by itself or with its namespace: then it is not served. Should both `docs` and
 //! `NAMESPACE/docs` be registered, the name belongs to the one that was registered first, so that
-//! nobody takes a name away. Deliberately absent: names with `_` in the namespace, which no client
-//! takes; they are not served.
+//! nobody takes a name away.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 

@@ -2,7 +2,7 @@
 //! does not change them.
 //!
 //! Items that are the same on both sides are a longest common subsequence; what is between them is
-//! paired by its place. Deliberately absent: moves, and items that are only similar.
+//! paired by its place.
 
 use std::{collections::HashMap, ops::Range};
 

@@ -1,6 +1,4 @@
 //! A point in the history of a registry, as people and requests name it.
-//!
-//! Deliberately absent: which catalog there was; the store knows that.
 
 use std::{fmt, str::FromStr};
 

@@ -3,7 +3,7 @@
 //! Signed is a text that whoever holds the state can make again: the registry, the revision, the
 //! chain hash after it, the scope, the digest of the content, and the time. So neither a server in
 //! between nor a file on disk can add, change or leave out anything. The key is that of checkpoints
-//! ([`crate::checkpoint`]); no text is both. Deliberately absent: how old is too old.
+//! ([`crate::checkpoint`]); no text is both.
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 

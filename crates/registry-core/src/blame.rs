@@ -4,7 +4,7 @@
 //! by version. A value comes from the version since which it has been the same, at the same
 //! place, in every version up to the document's. So a patch of an older line that takes back what
 //! a newer line had changed introduces it anew. Items of an array that others come before stay the
-//! same (`align.rs`). Deliberately absent: moves.
+//! same (`align.rs`).
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 

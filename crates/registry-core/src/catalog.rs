@@ -1,8 +1,7 @@
 //! The catalog: the state of the registry after a revision, as an immutable value.
 //!
 //! [`Catalog::apply`] is the only fold over the log; servers, gateways, the command line and the
-//! tests all use it. Cloning shares structure and is cheap. Deliberately absent: validation of new
-//! changes, and scoping.
+//! tests all use it. Cloning shares structure and is cheap.
 
 mod apply;
 mod attested;

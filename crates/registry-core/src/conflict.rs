@@ -1,6 +1,4 @@
 //! A batch that meets other content under its keys: refused, left out, or given new versions.
-//!
-//! Deliberately absent: changing what is registered, which never happens.
 
 mod change;
 mod same;

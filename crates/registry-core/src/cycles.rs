@@ -1,8 +1,7 @@
 //! Circles in a directed graph, in time proportional to its size.
 //!
 //! Nodes are indices into a list of successors. Strongly connected components are found by
-//! Kosaraju's two passes; each circular one is shown by one path. Deliberately absent: every
-//! circle, of which there can be exponentially many.
+//! Kosaraju's two passes; each circular one is shown by one path.
 
 use std::collections::{HashMap, VecDeque};
 

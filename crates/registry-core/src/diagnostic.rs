@@ -1,6 +1,4 @@
 //! What validation says: a stable code, a severity, where, what, and what to do.
-//!
-//! Deliberately absent: files, lines and columns; a front end maps the pointer into its source.
 
 use std::fmt;
 

@@ -1,8 +1,7 @@
 //! An entity as it is stored: its canonical bytes (RFC 8785) and their SHA-256 digest.
 //!
 //! Two front ends that build the same entity get the same bytes, so equality of digests is
-//! equality of content. Deliberately absent: signatures, and the lifecycle, which lives outside of
-//! the document.
+//! equality of content.
 
 mod canonical;
 

@@ -1,6 +1,4 @@
 //! Durations as people write them: `250ms`, `10s`, `5m`, `2h`.
-//!
-//! Deliberately absent: fractions, and sums such as `1m30s`.
 
 use std::time::Duration;
 

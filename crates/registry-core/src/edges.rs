@@ -1,6 +1,4 @@
 //! What an entity refers to: the edges of the dependency graph, typed by relation.
-//!
-//! Deliberately absent: whether the other end exists.
 
 use schema_compat::pointer::At;
 use serde_json::Value;

@@ -2,8 +2,7 @@
 //!
 //! Normal form: `$comment` members of the documents' own objects are dropped and optional fields
 //! that are empty are left out, so that an entity has one form whichever way it came in. Open JSON
-//! (schemas, `metadata`, `spec`, `defaults` …) is kept as it is. Deliberately absent: lifecycle and
-//! ownership, which are not part of the document.
+//! (schemas, `metadata`, `spec`, `defaults` …) is kept as it is.
 
 pub mod agent;
 pub mod schema;

@@ -1,6 +1,4 @@
 //! Until when something is valid, as people write it: `12h`, `90d`, a time, or `never`.
-//!
-//! Deliberately absent: the clock.
 
 use crate::timestamp::Timestamp;
 

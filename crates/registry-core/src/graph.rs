@@ -4,8 +4,7 @@
 //! declares, and its schemas; a schema the schemas that it refers to. A server needs nothing: that
 //! it provides a tool says what it can do, so closures do not spread through `provides`.
 //! All of it costs in proportion to what is reached, and reads no document but those that impact
-//! moves: entities keep their edges. Deliberately absent: what to do about a missing or circular
-//! dependency; the rules say that.
+//! moves: entities keep their edges.
 
 mod impact;
 mod paths;

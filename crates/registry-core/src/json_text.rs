@@ -1,7 +1,5 @@
 //! Reading JSON text, stricter than serde: a name that is written twice in one object is an error
 //! instead of the last one silently winning.
-//!
-//! Deliberately absent: positions of values; serde's errors carry line and column.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
-//! The registry's domain: documents, the commit log and its hash chain, the catalog that folds
-//! the log, and the rules that decide what may enter it.
+//! The registry's domain: documents, the commit log and its hash chain, the catalog that folds the
+//! log, and the rules that validate changes.
 //!
-//! Deliberately absent: IO, async, clocks, randomness and wire formats. Everything here is a pure
-//! function of its arguments, so that the server, the gateway and the command line share it.
+//! Everything here is a pure function of its arguments, without I/O, async code, clocks, randomness
+//! or wire formats. The server, the gateway and the command line share it.
 
 /// The name of this crate in `rules::testing`, which `registry-fixtures` shares.
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! Where an entity is in its life: active, deprecated or retired, and what those who use it are
 //! told about it.
-//!
-//! Deliberately absent: which changes are allowed; the rules say that.
 
 use std::{fmt, str::FromStr, sync::Arc};
 

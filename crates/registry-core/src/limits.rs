@@ -1,7 +1,4 @@
-//! Every bound on what an outsider may send, in one place.
-//!
-//! Deliberately absent: limits of a transport (message sizes, deadlines); those belong to the
-//! program that owns the socket.
+//! Limits on documents, commits and queries. The crates for schemas and for search have their own.
 
 /// Largest canonical document, in bytes.
 pub const DOCUMENT_BYTES: usize = 256 * 1024;

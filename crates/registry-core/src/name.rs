@@ -1,6 +1,4 @@
 //! The names of entities: parsed once, then known to be good.
-//!
-//! Deliberately absent: uniqueness, which is the catalog's business.
 
 use std::{fmt, sync::Arc};
 

@@ -1,7 +1,4 @@
 //! The same work on many items, on all cores: proving and validating big files and batches.
-//!
-//! Deliberately absent: a pool. Work that is worth a thread takes milliseconds, a thread some
-//! microseconds.
 
 use std::{num::NonZero, panic::resume_unwind, thread};
 

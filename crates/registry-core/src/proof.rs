@@ -1,7 +1,5 @@
 //! A proof that a commit is in the log, and that the log continues an earlier checkpoint. Checked
 //! without the registry.
-//!
-//! Deliberately absent: making one, which needs the whole chain; the server does that.
 
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@
 //! says so, has the right owner, and is not in the batch; nobody else's entities are ever touched.
 //! What something outside still needs is deprecated instead, and retired by a later run, when that
 //! has moved. Restored is only what pruning itself retired or deprecated, which its notice shows: what
-//! somebody retired on purpose stays so. Deliberately absent: deleting, which the registry never does.
+//! somebody retired on purpose stays so.
 
 use std::collections::BTreeSet;
 

@@ -3,7 +3,6 @@
 //! [`RegistryFile::parse`] reads what a team wants registered (v2; v1 with warnings that say how
 //! to migrate). [`write`] gives the same form back. [`write_export`] adds what makes the file a
 //! verified copy of a registry at a revision, and [`read_export`] proves it before it is used.
-//! Deliberately absent: IO, YAML, and lines and columns; pointers lead into the file.
 
 mod export;
 mod read;

@@ -3,8 +3,7 @@
 //!
 //! Ranges are Cargo's. The newest active version that fits is the answer; a deprecated one only
 //! where no active one fits. A retired version is meant only by its exact version, a pre-release
-//! only by a constraint that names one of the same release. Deliberately absent: constraints in
-//! documents; what is stored is exact.
+//! only by a constraint that names one of the same release.
 
 mod unresolved;
 

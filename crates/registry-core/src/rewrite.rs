@@ -1,6 +1,4 @@
 //! A document with other versions: its own, and those that it refers to.
-//!
-//! Deliberately absent: references by name alone (compositions), which `depends` makes exact.
 
 use std::collections::BTreeMap;
 

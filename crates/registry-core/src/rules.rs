@@ -3,7 +3,6 @@
 //! The same code runs at registration in the server, at start-up in a gateway and offline in the
 //! command line. It costs in proportion to the batch and its neighbourhood, never to the size of
 //! the registry: entities are immutable and references exact, so what was valid stays valid.
-//! Deliberately absent: the reading of documents, which reports its own problems.
 
 mod ambiguity;
 mod archived;

@@ -2,8 +2,7 @@
 //! divide the same content differently are seen to be the same.
 //!
 //! Equal normal forms accept the same values; the form itself is for comparing, not for
-//! validating: a `$ref` with siblings holds its target as an object. Deliberately absent: `$id`,
-//! anchors and dynamic references, which stay as they are; so do circles.
+//! validating: a `$ref` with siblings holds its target as an object.
 
 use std::collections::BTreeSet;
 

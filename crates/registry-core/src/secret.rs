@@ -1,6 +1,4 @@
 //! A text that must not be printed, not even where it is wrong.
-//!
-//! Deliberately absent: parsing; command-line parsers repeat what they cannot parse.
 
 use std::{convert::Infallible, fmt, str::FromStr};
 

@@ -3,7 +3,6 @@
 //!
 //! A setting is made by a commit like any other change, so it has an author, a reason and a place
 //! in the chain. The most specific one holds: of the name, of the longest namespace, of everything.
-//! Deliberately absent: who may change a setting, and what a mode of compatibility means.
 
 use std::{fmt, ops::Bound, str::FromStr, sync::Arc};
 

@@ -3,7 +3,6 @@
 //! Reading is strict: unknown fields, unknown or later steps, bad paths and values out of bounds
 //! are `composition-invalid`, all at once and each at its pointer. `$comment` is allowed anywhere.
 //! What is pure of running one (projections, bindings, predicates, aggregation) is in [`eval`].
-//! Deliberately absent: calling anything, and whether what it uses is registered.
 
 mod backoff;
 mod binding;

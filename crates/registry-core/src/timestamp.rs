@@ -1,6 +1,4 @@
 //! A point in time, as it is written into commits: UTC with milliseconds; and a day.
-//!
-//! Deliberately absent: the clock. Whoever makes a commit says what time it is.
 
 use std::{fmt, str::FromStr, time::Duration};
 

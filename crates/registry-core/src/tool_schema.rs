@@ -1,7 +1,6 @@
 //! The schemas of a tool as gateways serve them: self-contained, and without hidden arguments.
 //!
-//! They are made here, so that the registry can refuse what no gateway could serve. Deliberately
-//! absent: what a tool inherits from its upstream, and `x-mcp-header`; both are the gateway's.
+//! They are made here, so that the registry can refuse what no gateway could serve.
 
 pub mod bundle;
 pub mod hide;

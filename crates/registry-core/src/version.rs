@@ -1,6 +1,4 @@
 //! Exact semantic versions: what is stored never contains a range or an alias.
-//!
-//! Deliberately absent: resolving a range to a version; that is a query, not a version.
 
 use std::fmt;
 

@@ -1,6 +1,4 @@
 //! Whether a person sees all of a name: what looks like `docs` must be `docs`.
-//!
-//! Deliberately absent: letters of other scripts that look alike.
 
 use crate::text::is_hidden;
 

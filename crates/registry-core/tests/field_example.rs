@@ -1,6 +1,4 @@
 //! The registry file that the field publishes, as it is: read and validated.
-//!
-//! Deliberately absent: our own complete version of it, which lives in `examples/`.
 
 use registry_core::{Catalog, Kind, RegistryFile, RegistryId, Severity, Spec, rules};
 use serde_json::Value;

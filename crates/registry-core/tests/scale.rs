@@ -1,7 +1,6 @@
 //! How long big inputs take. Ignored by default: run it in release, with `--nocapture`.
 //!
-//! `cargo test --release -p registry-core --test scale -- --ignored --nocapture`. Deliberately
-//! absent: the benchmarks of record, which live in `bench/`.
+//! `cargo test --release -p registry-core --test scale -- --ignored --nocapture`.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,6 +1,4 @@
 //! Where a registry is: `grpc(s)://host:port`, several of its servers with commas between.
-//!
-//! Deliberately absent: credentials, which an address may not have.
 
 use std::net::Ipv6Addr;
 

@@ -1,6 +1,4 @@
 //! How long to wait before the next attempt: doubling, capped, with jitter.
-//!
-//! Deliberately absent: the waiting.
 
 use std::{
     hash::{BuildHasher, RandomState},

@@ -1,8 +1,6 @@
 //! What a follower shows to its registry: a token, a certificate, or nothing.
 //!
 //! The files are read whenever a connection is made, so that new ones are taken without a restart.
-//! Deliberately absent: whether a token may go there in plain text, which configurations decide with
-//! [`Credentials::is_private`].
 
 use std::{
     fmt, fs, io,

@@ -1,6 +1,4 @@
 //! What a follower is: somebody who holds a copy and says what becomes of it.
-//!
-//! Deliberately absent: the stream.
 
 use registry_core::{Diagnostic, Revision};
 use registry_proto::v1::{Ack, Hello, SyncRequest, SyncResponse};

@@ -4,8 +4,7 @@
 //! It connects to one of several servers, says what the follower says, hands it what the server says,
 //! and opens the stream anew when it has broken. Where something does not decode or verify it is
 //! answered with a NACK. Where there are several servers the next one is tried at once; only when all
-//! have failed is the wait longer each time. Deliberately absent: what a message means for the copy; see
-//! [`Follow`].
+//! have failed is the wait longer each time.
 
 mod address;
 mod backoff;

@@ -2,7 +2,6 @@
 //!
 //! Between a registry and its follower may be relays that lag, so what has just come may be old. Clocks
 //! of different machines are not compared: a signature is as old as the latest one is later.
-//! Deliberately absent: proving signatures.
 
 use std::time::{Duration, Instant};
 

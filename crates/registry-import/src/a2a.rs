@@ -4,7 +4,7 @@
 //! What is not taken, because the registry has no field for it or it has another type, is kept at
 //! its place in `metadata.card`, the card's own `metadata` too: beside it stands what means
 //! something to the registry, which no card may say. Signatures are dropped, because they are over
-//! other bytes. Deliberately absent: extended cards, and checking signatures.
+//! other bytes.
 
 mod capabilities;
 mod endpoint;

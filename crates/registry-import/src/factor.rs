@@ -4,7 +4,7 @@
 //! what stands on its own is taken out: nothing with a `$ref` into its own document, and nothing
 //! into which another one leads. Documents with `$id`, anchors or dynamic references are left
 //! alone. Each result is compared with its original by their normal forms; if they differ after
-//! all, the tool keeps its original. Deliberately absent: schemas that are merely similar.
+//! all, the tool keeps its original.
 
 mod definitions;
 mod holder;

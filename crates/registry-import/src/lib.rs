@@ -2,8 +2,7 @@
 //! that a person can review, with every repair that was made or is still to be made.
 //!
 //! All of it is bad input until proven otherwise: nothing here panics, and what cannot be kept is
-//! left out and said. Deliberately absent: sockets, child processes and files; the command line
-//! has them, and brings what they gave as JSON values.
+//! left out and said.
 
 mod a2a;
 mod factor;

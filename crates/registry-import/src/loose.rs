@@ -3,8 +3,7 @@
 //!
 //! First each entry gets the shape of its kind (`shape`) and its texts are looked at, then a version is found for everything
 //! that has none (`versions`), then what the entries say of each other is completed (`links`). What
-//! is left over is found by the registry's own rules and put before a person. Deliberately absent:
-//! guessing what a field was meant to be where nobody writes it so.
+//! is left over is found by the registry's own rules and put before a person.
 
 mod agent;
 mod callee;

@@ -1,7 +1,5 @@
 //! Where the places of a result were in what was imported: what was moved, and what closed up after
 //! something was left out of a list.
-//!
-//! Deliberately absent: what stayed where it was, and whether a place exists.
 
 use std::collections::BTreeMap;
 

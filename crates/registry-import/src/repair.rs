@@ -1,6 +1,4 @@
 //! What an import changed, and what is left for a person.
-//!
-//! Deliberately absent: findings of validation, which are diagnostics.
 
 use std::{
     collections::HashSet,

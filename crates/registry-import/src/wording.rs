@@ -1,6 +1,4 @@
 //! Texts of others on their way into a document.
-//!
-//! Deliberately absent: judging them; what looks wrong is put before a person.
 
 use registry_core::{
     limits,

@@ -1,6 +1,4 @@
 //! The identity provider's keys (JWKS): a bounded number, each with the algorithms that fit it.
-//!
-//! Deliberately absent: symmetric keys; whoever can check with one could also sign.
 
 use std::{path::PathBuf, time::Duration};
 

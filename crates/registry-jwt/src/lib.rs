@@ -2,7 +2,7 @@
 //! keys, by an algorithm that is allowed and fits that key, and if it is for us, by it, and not over.
 //!
 //! Algorithms are listed, not taken from the token: `none` and the symmetric ones cannot be among
-//! them. Deliberately absent: who a token is for, discovery, and tokens that are no JWT.
+//! them.
 
 mod keys;
 

@@ -1,8 +1,7 @@
 //! How messages are framed: prost's encoding with small buffers.
 //!
 //! Tonic's own codec gives each side of each stream 8 KiB from the start. A server with thousands
-//! of idle followers would hold most of its memory there. Deliberately absent: compression, which
-//! tonic does.
+//! of idle followers would hold most of its memory there.
 
 use std::marker::PhantomData;
 

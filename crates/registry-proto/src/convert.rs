@@ -4,7 +4,7 @@
 //! An entity is decoded by way of its JSON, so that gRPC, files and the store share one reader
 //! ([`registry_core::Document::parse`]) and one wording of what is wrong. What is proven by a
 //! digest (snapshots, deltas, exported records) is read from its canonical bytes and never from
-//! the typed form. Deliberately absent: the rules, and the limits of a transport.
+//! the typed form.
 
 mod at;
 mod cache_state;

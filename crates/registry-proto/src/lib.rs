@@ -1,7 +1,5 @@
 //! The wire form of the registry: types generated from `proto/`, and their conversions to and
 //! from the domain.
-//!
-//! Deliberately absent: decisions; what decodes may still be refused by the rules.
 
 /// The generated types and service stubs of `registry.v1`.
 #[expect(

@@ -1,6 +1,4 @@
 //! What is different between two bills.
-//!
-//! Deliberately absent: whether that is good or bad.
 
 use std::collections::{BTreeMap, BTreeSet};
 

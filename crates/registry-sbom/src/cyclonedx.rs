@@ -3,7 +3,7 @@
 //! Servers and agents are services, tools and schemas components; `bom-ref`s are the entities' keys.
 //! A root that is a service also stands in `metadata.component`, as the application that it is,
 //! because only components may stand there. Licences are always expressions or names, never `id`s:
-//! each version of the format knows only the identifiers of its day. Deliberately absent: reading.
+//! each version of the format knows only the identifiers of its day.
 
 use std::io;
 

@@ -1,7 +1,7 @@
 //! Who contains an entity, and by which path: the reverse of a bill.
 //!
 //! As in a bill, a server contains the tools that it provides, and what those need; what only needs a
-//! server contains none of its tools. Deliberately absent: bills themselves.
+//! server contains none of its tools.
 
 use std::{
     collections::{BTreeMap, VecDeque},

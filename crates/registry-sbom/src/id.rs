@@ -1,6 +1,4 @@
 //! Identifiers that the formats want, derived from what they name: never random.
-//!
-//! Deliberately absent: package URLs, which have a file of their own.
 
 use std::fmt::Write as _;
 

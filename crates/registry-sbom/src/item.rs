@@ -1,6 +1,4 @@
 //! One entity as a bill shows it, whatever the form.
-//!
-//! Deliberately absent: what it refers to; the bill knows its edges.
 
 use registry_core::{
     catalog::{Catalog, Record},

@@ -1,6 +1,4 @@
 //! Licences as the metadata names them: an SPDX expression, or just a name.
-//!
-//! Deliberately absent: guessing which licence a name means (`Apache 2`), and licence texts.
 
 use spdx::{
     AdditionItem, Expression, LicenseItem, ParseMode,

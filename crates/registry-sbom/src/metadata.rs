@@ -1,7 +1,7 @@
 //! What a bill reads from an entity's open `metadata`: licence, supplier, addresses, packages.
 //!
 //! The keys are those of `package.json` and of MCP's `server.json`. Whatever has another type, is
-//! empty, too long or has control characters counts as absent. Deliberately absent: errors.
+//! empty, too long or has control characters counts as absent.
 
 use serde_json::{Map, Value};
 

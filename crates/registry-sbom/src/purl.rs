@@ -1,8 +1,5 @@
 //! Package URLs (ECMA-427): the one that the metadata gives, that of its one package, or a generic
 //! one that names the registry.
-//!
-//! Deliberately absent: a package URL from a repository alone; a repository may hold many things,
-//! and its tags need not be our versions.
 
 use std::{fmt::Write as _, str::FromStr as _};
 

@@ -1,7 +1,6 @@
 //! Reads a bill in any of the formats, as far as comparing needs it.
 //!
 //! Bills of others are read too: what is not named by a key of ours goes by its group and name.
-//! Deliberately absent: validation, and dependencies.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! A bill as SPDX 2.3 JSON.
 //!
 //! Every entity is a package; what SPDX has no field for stands in its `comment`, one
-//! `name=value` a line. A server *contains* the tools that it provides. Deliberately absent: files
-//! and snippets, and reading.
+//! `name=value` a line. A server *contains* the tools that it provides.
 
 use std::{cell::RefCell, collections::BTreeMap, io};
 

@@ -2,7 +2,7 @@
 //! licensing and extension.
 //!
 //! An element's id is the bill's UUID and the entity's key. What SPDX has no property for stands in
-//! its extension for CycloneDX properties. Deliberately absent: reading.
+//! its extension for CycloneDX properties.
 
 mod element;
 

@@ -1,6 +1,4 @@
 //! Lists that are made while they are written, so that a big bill is never held in memory.
-//!
-//! Deliberately absent: what is in them.
 
 use std::io;
 

@@ -1,7 +1,4 @@
 //! Small examples in each format as snapshots, closures, and reading bills back.
-//!
-//! Deliberately absent: the official schemas, which the front-door tests ask independent validators
-//! about.
 
 use registry_core::{Catalog, Key, LifecycleState, Timestamp};
 use registry_fixtures::entities::{agent, catalog, schema, server, set, source_tool, tool, with};

@@ -1,7 +1,7 @@
 //! Which texts are addresses that may stand in a bill.
 //!
 //! Only plain web addresses: the formats want URIs, and an address with a user or a password in it
-//! does not belong into a file that is passed around. Deliberately absent: other schemes.
+//! does not belong into a file that is passed around.
 
 use std::net::Ipv6Addr;
 

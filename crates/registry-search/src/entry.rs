@@ -1,6 +1,4 @@
 //! One entity of the index: its record, and whether it stands for its name.
-//!
-//! Deliberately absent: its words, which never change and are in the postings.
 
 use std::sync::Arc;
 

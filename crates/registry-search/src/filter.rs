@@ -2,7 +2,7 @@
 //! a look at the entry for the rest.
 //!
 //! What something provides, depends on or is used by is read from direct references only; what
-//! leads there through others is the business of [`registry_core::graph`]. Deliberately absent: words.
+//! leads there through others is the business of [`registry_core::graph`].
 
 use std::collections::BTreeSet;
 

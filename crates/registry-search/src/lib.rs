@@ -4,7 +4,7 @@
 //! version stands for a name) is kept beside them and worked out anew for the names that a commit
 //! touches. Versions of the index share almost everything. Entities are numbered in the order of
 //! registration, then of their keys, so that two indexes of one catalog answer alike however they
-//! came about. Deliberately absent: synonyms, accents, languages other than by their letters.
+//! came about.
 
 mod entry;
 mod filter;

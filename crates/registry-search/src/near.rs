@@ -3,7 +3,6 @@
 //!
 //! Terms that begin alike share their rows, and a beginning from which nothing near can come is
 //! skipped with everything that has it; so a walk looks at a small part of the dictionary.
-//! Deliberately absent: the dictionary.
 
 /// What a term is to the word.
 #[derive(Debug, PartialEq, Eq)]

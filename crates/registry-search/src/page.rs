@@ -1,7 +1,4 @@
 //! One page of results: matching, filtering, ordering, and where the next page begins.
-//!
-//! Deliberately absent: tokens; a place is for whoever holds the same index, or one rewound to the
-//! same revision.
 
 use std::{
     cmp::Reverse,

@@ -2,7 +2,7 @@
 //!
 //! Eight bytes each, in a few sorted runs that versions of the index share; the runs grow
 //! geometrically, so that an addition costs in proportion to itself, times the logarithm of all.
-//! Documents never change, so nothing is ever taken out. Deliberately absent: what terms are.
+//! Documents never change, so nothing is ever taken out.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! What is asked of the index, and what it answers.
-//!
-//! Deliberately absent: pages' tokens, which belong to the server.
 
 use std::{fmt, str::FromStr, sync::Arc};
 

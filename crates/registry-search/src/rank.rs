@@ -3,7 +3,7 @@
 //! Each word counts by how rare it is and by its best match in the entity: as it stands, as the
 //! beginning of a longer word (the last word, and words that are nowhere), or nearly (only where
 //! the others find nothing). What matches more of the words comes before what matches one of them
-//! well. Deliberately absent: filters.
+//! well.
 
 use super::{
     Index,

@@ -1,6 +1,4 @@
 //! Where a result matches: for each field the text that matches most, and what in it does.
-//!
-//! Deliberately absent: colours and markup; whoever shows it knows its own.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,7 +1,7 @@
 //! The dictionary: every term in order, found exactly, by its beginning, or nearly.
 //!
 //! Besides words it holds whole names (`!`) and tags (`#`), so that all versions of a name and all
-//! holders of a tag are one list. No word begins so, and all words come later. Deliberately absent: where terms are.
+//! holders of a tag are one list. No word begins so, and all words come later.
 
 use std::{ops::Bound, sync::Arc};
 

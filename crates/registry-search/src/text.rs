@@ -1,7 +1,7 @@
 //! What of an entity is searched, field by field.
 //!
 //! Read from the canonical JSON and not from the parsed entity, which documents keep once they have
-//! been read. Deliberately absent: words, and what a field weighs.
+//! been read.
 
 use registry_core::reference::Key;
 use serde_json::Value;

@@ -2,7 +2,7 @@
 //! where it is often.
 //!
 //! The weights are those of BM25F with fixed lengths instead of averages, so that they depend on
-//! nothing but the document. Deliberately absent: how rare a term is.
+//! nothing but the document.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! The words of a text: identifiers are split, and also kept whole.
 //!
 //! `jira_createTicket` is `jira`, `create`, `ticket` and, joined, `jiracreateticket`, so that it is
-//! found by its parts, by its beginning, and written together. Deliberately absent: scripts without
-//! spaces between words, and accents: `é` is not `e`.
+//! found by its parts, by its beginning, and written together.
 
 use std::{borrow::Cow, ops::Range};
 

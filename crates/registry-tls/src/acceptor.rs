@@ -1,7 +1,4 @@
 //! TLS for a port, with certificates of clients where an authority is named.
-//!
-//! Deliberately absent: who a certificate is; and ending connections whose certificate is revoked
-//! later: they stay.
 
 use std::{
     io,

@@ -1,6 +1,4 @@
 //! HTTP over TLS towards a server: what is trusted, and what it is shown.
-//!
-//! Deliberately absent: connecting.
 
 use std::{path::PathBuf, sync::Arc};
 

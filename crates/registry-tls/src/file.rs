@@ -1,6 +1,4 @@
 //! A file (PEM) and what is in it.
-//!
-//! Deliberately absent: reading it again; see `fresh`.
 
 use std::{
     fmt::Display,

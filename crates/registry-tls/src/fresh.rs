@@ -1,7 +1,4 @@
 //! What is made of files, and made anew when they change.
-//!
-//! Deliberately absent: watching them; they are read every [`FRESH`], which works on every file
-//! system and through every kind of link.
 
 use std::{
     sync::{Arc, Weak},

@@ -1,7 +1,6 @@
 //! Whom a client's certificate is for: its SPIFFE id, or the common name of its subject.
 //!
-//! TLS has proved the certificate before, also that it was not revoked. Deliberately absent: names
-//! of other sorts (DNS, mail), and what a holder may do.
+//! TLS has proved the certificate before, also that it was not revoked.
 
 use x509_parser::{extensions::GeneralName, prelude::*};
 

@@ -1,6 +1,4 @@
 //! Where values come from, over the versions of one name.
-//!
-//! Deliberately absent: who registered them; the log has that.
 
 use serde_json::json;
 

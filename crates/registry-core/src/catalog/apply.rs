@@ -1,6 +1,4 @@
 //! The fold: a commit makes the next state.
-//!
-//! Deliberately absent: deciding whether a commit may be made; see [`crate::rules`].
 
 use std::sync::Arc;
 

@@ -1,7 +1,4 @@
 //! What is different between two catalogs of one history.
-//!
-//! Deliberately absent: what happened in between, which the log has; and the differences inside of
-//! documents, which never change: two versions are two documents.
 
 use std::{cmp::Ordering, iter::from_fn, ops::Bound, sync::Arc};
 

@@ -3,7 +3,7 @@
 //!
 //! A line counts by its SHA-256. Up to [`BUCKET`] of them are one bucket, whose digest is SHA-256(0 ‖
 //! them in order); more are a branch of sixteen by their next four bits, whose digest is SHA-256(1 ‖
-//! the branches' digests). Deliberately absent: what the lines say; see `digest.rs`.
+//! the branches' digests).
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,7 +1,7 @@
 //! The digests of a whole catalog, by which a copy of it is proved.
 //!
 //! One is of the state at its revision, over everything in order. The other is of the content alone,
-//! and follows each change. Deliberately absent: the digests of documents; see `document.rs`.
+//! and follows each change.
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};

@@ -1,6 +1,4 @@
 //! A part of a catalog: some of its entities, at its revision, without settings.
-//!
-//! Deliberately absent: which entities; see [`crate::scope`].
 
 use std::{collections::BTreeSet, sync::Arc};
 

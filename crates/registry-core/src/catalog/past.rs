@@ -1,6 +1,4 @@
 //! A catalog and an earlier one of the same history: going back, and what has changed since.
-//!
-//! Deliberately absent: the log, which says what lifecycles and settings there were.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -1,6 +1,4 @@
 //! Looking things up in a catalog, and refusing commits that do not follow.
-//!
-//! Deliberately absent: folding random histories, which is a property test.
 
 use serde_json::json;
 

@@ -1,6 +1,4 @@
 //! What a commit does to one entity, and how that is written.
-//!
-//! Deliberately absent: settings, which are about names; see `setting.rs`.
 
 use serde::{Deserialize, Serialize};
 

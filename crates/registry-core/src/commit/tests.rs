@@ -1,6 +1,4 @@
 //! The chain: what was sealed is proved, and anything else is named.
-//!
-//! Deliberately absent: applying commits.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! How compatible new versions have to be with earlier ones.
-//!
-//! Deliberately absent: where modes are kept (`setting.rs`).
 
 use std::{fmt, str::FromStr};
 

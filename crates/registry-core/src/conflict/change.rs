@@ -1,6 +1,4 @@
 //! What a new version means for those who use an earlier one, as its number will say.
-//!
-//! Deliberately absent: comparing schemas (`compatibility`).
 
 use schema_compat::compatibility::Budget;
 

@@ -1,7 +1,5 @@
 //! The registered versions that may have the content of a batch's documents, whatever versions
 //! these and what they refer to got.
-//!
-//! Deliberately absent: whether they do all together; the caller tries that.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

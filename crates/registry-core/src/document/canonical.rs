@@ -1,8 +1,7 @@
 //! The canonical form of JSON (RFC 8785, "JCS").
 //!
 //! Every registration passes here, so this walks a value once and writes straight away; the library
-//! that sorts and buffers each object on its own took a sixth of a bulk registration. Deliberately
-//! absent: how a fraction is written, which stays with the library.
+//! that sorts and buffers each object on its own took a sixth of a bulk registration.
 
 use serde_json::{Map, Number, Value};
 

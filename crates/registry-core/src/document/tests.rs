@@ -1,6 +1,4 @@
 //! The canonical form against the vectors of RFC 8785, and documents with their bounds.
-//!
-//! Deliberately absent: the fields of each kind.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! An A2A agent: its card and, in the `urn:agentgateway:sbom` extension, what it depends on.
 //!
-//! The card's fields are those of A2A's `AgentCard`. Deliberately absent: fetching live cards.
+//! The card's fields are those of A2A's `AgentCard`.
 
 mod capabilities;
 mod skill;

@@ -1,6 +1,4 @@
 //! A reusable, versioned JSON Schema.
-//!
-//! Deliberately absent: compiling it and resolving its references; the rules do that.
 
 use schema_compat::pointer::At;
 use serde::Serialize;

@@ -1,6 +1,4 @@
 //! An MCP server and the tool versions that it provides.
-//!
-//! Deliberately absent: where it runs; the gateway's `targets` say that.
 
 use schema_compat::pointer::At;
 use serde::Serialize;

@@ -1,6 +1,4 @@
 //! A tool: real or virtual (`source`) or composed (`spec`), and what it depends on.
-//!
-//! Deliberately absent: the grammar of `spec`, which has a module of its own.
 
 mod execution;
 mod hints;

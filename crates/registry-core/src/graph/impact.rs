@@ -1,7 +1,4 @@
 //! What a change would do to those who depend on what is changed, without making it.
-//!
-//! Deliberately absent: judgement of its own. What breaks is what the rules and the comparison of
-//! versions say: about the change itself, and about each dependent if it moved along.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -1,8 +1,7 @@
 //! The paths from one entity to another: the shortest ones, and how many there are.
 //!
 //! A best-first search with exact distances: each step that it takes leads to the goal, so that it
-//! costs in proportion to the paths that are asked for, not to those that there are. Deliberately
-//! absent: circles; the rules keep them out, and no path visits an entity twice.
+//! costs in proportion to the paths that are asked for, not to those that there are.
 
 use std::{
     cmp::Reverse,

@@ -1,8 +1,7 @@
 //! What moving to another version means for what each dependent promises, and for what it calls.
 //!
 //! Compared as any two versions are (`compatibility`). What moves gets a version of its own,
-//! `1.0.0+moved`, so that no reference means two things. Deliberately absent: what validation says
-//! (`scratch.rs`).
+//! `1.0.0+moved`, so that no reference means two things.
 
 use std::{
     collections::{BTreeMap, HashMap},

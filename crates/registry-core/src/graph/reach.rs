@@ -1,7 +1,5 @@
 //! A walk from some entities along their dependencies, or back along their dependents: what it
 //! reaches, how many steps away, and one shortest path to each.
-//!
-//! Deliberately absent: every path, of which there can be exponentially many; see `paths`.
 
 use std::collections::{HashMap, HashSet};
 

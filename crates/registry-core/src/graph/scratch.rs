@@ -1,8 +1,5 @@
 //! What the rules would say if dependents moved to another version of what they need: their
 //! documents, changed to refer to it, validated on a catalog in which they are not yet registered.
-//!
-//! Deliberately absent: new versions for what moves. On the scratch catalog each keeps its key, so
-//! that what is found names it as its owner knows it.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,6 +1,4 @@
 //! Closure, dependents and paths on a small registry with every kind of relation.
-//!
-//! Deliberately absent: random graphs, which are property tests; impact has tests of its own.
 
 mod impact;
 

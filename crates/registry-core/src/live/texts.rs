@@ -1,6 +1,4 @@
 //! Words that have changed: for people, or for the model.
-//!
-//! Deliberately absent: the signs themselves, which imports use too.
 
 use std::collections::BTreeSet;
 

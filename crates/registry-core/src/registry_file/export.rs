@@ -3,7 +3,7 @@
 //! It is a version 2 file whose documents stand as their canonical bytes, one a line, with the
 //! members `registry`, `revision`, `chain`, `digest` and `records` beside them, and `scope` if it is
 //! only a part, and `attestation` if the registry has signed it. `records` has one entry for each document, in the documents' order. Every document
-//! is proved by its digest, and everything else by the catalog's. Deliberately absent: IO, and appending to a copy.
+//! is proved by its digest, and everything else by the catalog's.
 
 mod attestation;
 mod read;

@@ -1,6 +1,4 @@
 //! Reading a registry file: which version it is, and version 2 itself.
-//!
-//! Deliberately absent: validation against a catalog.
 
 use std::{fmt::Display, str::FromStr, sync::Arc};
 

@@ -1,6 +1,4 @@
 //! Registry files: what both versions mean, what is refused, and what is written back.
-//!
-//! Deliberately absent: exports, which are tested beside their reader.
 
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 //! What version 2 asks for is made up so that the file keeps working: every tool and every target
 //! gets version 1.0.0, each target becomes a server that provides the tools which point to it, and
 //! a composition depends on the tools that it uses. Each is a warning that says what to write
-//! instead. Deliberately absent: writing version 1.
+//! instead.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

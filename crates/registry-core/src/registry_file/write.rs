@@ -1,7 +1,6 @@
 //! Writing version 2 of the registry file, for people and for other programs.
 //!
-//! Kinds and keys are sorted, so equal catalogs give equal files. Deliberately absent: what makes
-//! a file a verified copy; that is [`super::write_export`].
+//! Kinds and keys are sorted, so equal catalogs give equal files.
 
 use serde::Serialize;
 

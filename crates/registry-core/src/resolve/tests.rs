@@ -1,6 +1,4 @@
 //! What constraints mean, on one name with versions in every state.
-//!
-//! Deliberately absent: random versions, which are property tests.
 
 use super::{Constraint, Requirement, Wanted, resolve};
 use crate::{

@@ -1,6 +1,4 @@
 //! Why nothing fits: what there is of the name, and why each of it was left out.
-//!
-//! Deliberately absent: guesses at other names.
 
 use std::{fmt, sync::Arc};
 

@@ -1,8 +1,7 @@
 //! `dependency-ambiguous`: a name stands for one version.
 //!
 //! An agent calls tools by name, and a composition calls tools and agents by name; the version
-//! comes from what they declare. Deliberately absent: agents of an agent, which are called with
-//! their version.
+//! comes from what they declare.
 
 use std::collections::HashMap;
 

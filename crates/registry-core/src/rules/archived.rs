@@ -1,6 +1,4 @@
 //! `name-archived`: an archived name takes no new versions.
-//!
-//! Deliberately absent: what is registered under the name already; it stays as it is.
 
 use super::proposal::New;
 use crate::{

@@ -6,9 +6,6 @@
 //! What comes in below a release which is there already is also looked at from above, but only for a
 //! warning: the newer release cannot be changed any more. So is what comes back into use, from both
 //! sides: it was accepted once.
-//!
-//! Deliberately absent: what is registered already. A registry that was valid stays valid, so this
-//! belongs to `plan`, not to `validate`.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,7 +1,5 @@
 //! `composition-invalid` and `dependency-undeclared`: a composition follows the grammar and uses
 //! only what it declares.
-//!
-//! Deliberately absent: the grammar, which is [`crate::spec`].
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! `dependency-cycle` and `schema-cycle`: nothing needs itself.
 //!
 //! Entities are immutable and name what they need exactly, so nothing that is registered can point
-//! to something new: only the batch is looked at. Deliberately absent: a server and its tools,
-//! which name each other by design.
+//! to something new: only the batch is looked at.
 
 use super::proposal::{New, Proposal};
 use crate::{

@@ -1,6 +1,4 @@
 //! `dependency-unknown` and `dependency-skill-unknown`: what is depended on exists.
-//!
-//! Deliberately absent: whether a composition declares all that it uses; see `composition`.
 
 use super::proposal::{New, Proposal};
 use crate::{

@@ -1,6 +1,4 @@
 //! `already-registered` and `not-registered`: what each change of a batch would do.
-//!
-//! Deliberately absent: whether what is registered makes sense; the other rules say that.
 
 use std::{collections::HashMap, sync::Arc};
 

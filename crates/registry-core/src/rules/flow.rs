@@ -1,7 +1,5 @@
 //! `composition-mismatch`: what flows through a composition fits the schemas of what it calls, and what
 //! it says of itself is so.
-//!
-//! Deliberately absent: following the flow, which is [`crate::spec::types`].
 
 mod self_contained;
 

@@ -2,8 +2,7 @@
 //! "Custom Headers from Tool Parameters"); clients drop a tool that breaks them.
 //!
 //! An annotation stands on a property of type integer, string or boolean that is reached through
-//! `properties` alone, and names an HTTP field that no other one names. Deliberately absent: making
-//! the headers; gateways do that.
+//! `properties` alone, and names an HTTP field that no other one names.
 
 use std::collections::HashSet;
 

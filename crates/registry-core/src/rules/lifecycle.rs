@@ -3,8 +3,7 @@
 //! A warning for something deprecated, an error for something retired, as it is once the batch is
 //! in. What is registered and active keeps its dependencies; what comes back into use begins anew.
 //! A copy of another registry, which brings what is retired together with what depends on it, may
-//! hold what the rules there allowed. Deliberately absent: a server's `provides`, which is an offer
-//! and no dependency.
+//! hold what the rules there allowed.
 
 use super::{
     Scope,

@@ -1,8 +1,7 @@
 //! `not-owner` and `outside-scope`: whether somebody may write these names.
 //!
 //! A name belongs to whoever it was given to, else to whoever registered it first; a free name
-//! belongs to whoever its namespace was given to, else to whoever comes first. What changes nothing needs no leave. Deliberately
-//! absent: who somebody is.
+//! belongs to whoever its namespace was given to, else to whoever comes first. What changes nothing needs no leave.
 
 use std::{
     cell::OnceCell,

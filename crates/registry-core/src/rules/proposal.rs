@@ -1,6 +1,4 @@
 //! A catalog with a batch on top: what the rules look at.
-//!
-//! Deliberately absent: judgement; the rules have that.
 
 use std::{collections::HashMap, sync::Arc};
 

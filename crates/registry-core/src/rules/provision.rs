@@ -1,6 +1,4 @@
 //! `provision-unknown`: a server provides only tool versions that are registered.
-//!
-//! Deliberately absent: whether the tool points back to the server; an alias need not.
 
 use super::proposal::{New, Proposal};
 use crate::{

@@ -2,8 +2,7 @@
 //! somewhere, and are needed.
 //!
 //! A schema is compiled as if everything that it refers to allowed anything: what is registered
-//! compiles by itself, so each schema is compiled once and reported once. Deliberately absent:
-//! circles (`cycle`) and header annotations (`header`).
+//! compiles by itself, so each schema is compiled once and reported once.
 
 mod problems;
 

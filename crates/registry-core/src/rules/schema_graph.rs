@@ -1,6 +1,4 @@
 //! The registered schemas behind a batch, and which of them leads to which: read once, asked often.
-//!
-//! Deliberately absent: references to nothing, which have a rule of their own.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 

@@ -1,8 +1,5 @@
 //! `schema-invalid` for a tool whose schemas compile, but not put together with all that they lead
 //! to, which is what a gateway shows and checks.
-//!
-//! Deliberately absent: parts that do not compile by themselves (`schema.rs`), and schemas that a
-//! tool inherits from its upstream.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,7 @@
 //! `server-json-invalid`: a server's `metadata.serverJson` has what MCP clients could not take, so it
 //! will not be shown to them.
 //!
-//! A warning: the metadata is open, and the server is of use without it. Deliberately absent: the
-//! format, which is that of the MCP registry API.
+//! A warning: the metadata is open, and the server is of use without it.
 
 use super::proposal::New;
 use crate::{

@@ -1,6 +1,4 @@
 //! `setting-invalid`: what a commit sets about names.
-//!
-//! Deliberately absent: who may set what.
 
 use crate::{
     catalog::Catalog,

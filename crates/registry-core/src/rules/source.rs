@@ -1,7 +1,6 @@
 //! `source-unknown` and `source-not-provided`: a tool's source is a tool of a registered server.
 //!
 //! Servers say what they provide by the tools' own names, so that an alias finds the real tool.
-//! Deliberately absent: whether the server really has the tool; only a gateway can see that.
 
 use super::proposal::{New, Proposal};
 use crate::{

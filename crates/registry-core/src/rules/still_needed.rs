@@ -3,8 +3,7 @@
 //! Each active entity that leads to what is to be retired is named with every path, up to
 //! [`limits::PATHS`] of them; then it is said how much more there is. Paths lead through what was
 //! retired by force, which still works, but not through a server's `provides`, which is an offer and
-//! no dependency. Of what the same batch registers and retires, `lifecycle` speaks. Deliberately absent: deprecations,
-//! which break nobody.
+//! no dependency. Of what the same batch registers and retires, `lifecycle` speaks.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 

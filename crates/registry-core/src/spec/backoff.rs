@@ -1,6 +1,4 @@
 //! How long to wait between attempts.
-//!
-//! Deliberately absent: waiting, and jitter.
 
 use std::time::Duration;
 

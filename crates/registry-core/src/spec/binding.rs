@@ -1,7 +1,4 @@
 //! Where a step's input comes from.
-//!
-//! Deliberately absent: what happens without a binding; then the previous step's result (for the
-//! first step the composition's input) is taken.
 
 use schema_compat::pointer::At;
 use serde_json::Value;

@@ -1,6 +1,4 @@
 //! Patterns that hand something to another tool: dead letter and claim check.
-//!
-//! Deliberately absent: what those tools do with it.
 
 use schema_compat::pointer::At;
 use serde_json::Value;

@@ -2,7 +2,7 @@
 //!
 //! Everything is a function of values and a [`Budget`]: no evaluation looks, produces or nests more
 //! than that allows, whatever was registered and whatever comes in. An [`Error`] says where in the
-//! spec and why, and never what a value was. Deliberately absent: calling tools, time, retries.
+//! spec and why, and never what a value was.
 
 mod aggregation;
 mod binding;

@@ -1,6 +1,4 @@
 //! Patterns that move data: pipeline, scatter-gather, filter, map-each.
-//!
-//! Deliberately absent: the saga and the patterns around one call, which have files of their own.
 
 use schema_compat::pointer::At;
 use serde_json::Value;

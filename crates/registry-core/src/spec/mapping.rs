@@ -1,7 +1,6 @@
 //! Projections: how an object is built from parts of another.
 //!
-//! Used by `schemaMap` and by a tool's `outputTransform`. Deliberately absent: applying them, which
-//! `eval/projection.rs` does.
+//! Used by `schemaMap` and by a tool's `outputTransform`.
 
 use schema_compat::pointer::At;
 use serde_json::{Map, Value};

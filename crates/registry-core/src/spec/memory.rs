@@ -1,6 +1,4 @@
 //! Patterns that remember calls: cache and idempotent.
-//!
-//! Deliberately absent: where they remember them; the gateway's configuration says that.
 
 use schema_compat::pointer::At;
 use serde_json::Value;

@@ -1,6 +1,4 @@
 //! What a step does: call a tool, call an agent's skill, or run a nested pattern.
-//!
-//! Deliberately absent: versions; those come from the tool's `depends`.
 
 use std::fmt;
 

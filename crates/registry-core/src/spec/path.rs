@@ -1,7 +1,6 @@
 //! A JSONPath of a composition (RFC 9535), parsed when the composition is read.
 //!
 //! Evaluating one is bounded: a path says how much work it may be for a value before it is run.
-//! Deliberately absent: dialects of JSONPath; what RFC 9535 does not know is refused.
 
 mod shape;
 

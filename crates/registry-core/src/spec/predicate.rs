@@ -1,6 +1,4 @@
 //! Comparisons of one field, as filters and conditions use them.
-//!
-//! Deliberately absent: deciding them.
 
 use schema_compat::pointer::At;
 use serde_json::Value;

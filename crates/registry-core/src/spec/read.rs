@@ -1,6 +1,4 @@
 //! Strict reading of compositions: the fields of [`crate::decode`] with the limits of a spec.
-//!
-//! Deliberately absent: the patterns themselves, each of which reads itself.
 
 use std::{
     cell::{Cell, RefCell},

@@ -1,6 +1,4 @@
 //! Patterns for a call that may fail or hang: retry, timeout, circuit breaker.
-//!
-//! Deliberately absent: where a breaker's state is kept; the gateway's configuration says that.
 
 use schema_compat::pointer::At;
 use serde_json::Value;

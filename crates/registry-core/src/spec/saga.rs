@@ -1,6 +1,4 @@
 //! The saga: steps in order, each with a way to undo it.
-//!
-//! Deliberately absent: the journal that lets a saga survive the gateway.
 
 use schema_compat::pointer::At;
 use serde_json::Value;

@@ -1,6 +1,4 @@
 //! The ids of a pattern's steps: unique, and visible to what comes later.
-//!
-//! Deliberately absent: the steps.
 
 use std::collections::HashSet;
 

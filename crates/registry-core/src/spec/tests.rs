@@ -1,6 +1,4 @@
 //! The grammar of compositions: what is read, and what is refused with which words.
-//!
-//! Deliberately absent: the field's own example, which is an integration test.
 
 use serde_json::{Value, json};
 

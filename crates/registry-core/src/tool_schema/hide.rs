@@ -3,7 +3,7 @@
 //!
 //! A reference on the way is replaced by a changed copy, so that the same schema stays whole where
 //! it is used for something else. `if` and `not` are left alone: they only test, and to a caller
-//! the hidden argument is simply absent. Deliberately absent: refusing hidden arguments in calls.
+//! the hidden argument is simply absent.
 
 #[cfg(test)]
 mod tests;

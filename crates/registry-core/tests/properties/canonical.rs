@@ -1,6 +1,4 @@
 //! The canonical form: one form for one value, and it reads back as that value.
-//!
-//! Deliberately absent: the vectors of RFC 8785, which are unit tests.
 
 use proptest::prelude::*;
 use registry_core::document::{canonical_bytes, parse_json};

@@ -1,6 +1,4 @@
 //! Documents: what was read, written and read again is the same, with the same digest.
-//!
-//! Deliberately absent: documents that are not entities; those must only not panic.
 
 use proptest::prelude::*;
 use registry_core::{Document, Entity};

@@ -1,7 +1,5 @@
 //! Projections, predicates and aggregation against a naive reading of what they mean: one that walks,
 //! copies and compares without any thought of cost.
-//!
-//! Deliberately absent: all of JSONPath; the paths here are names, `[*]` and positions.
 
 use std::cmp::Ordering;
 

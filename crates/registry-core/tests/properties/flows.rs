@@ -1,7 +1,5 @@
 //! What is said of a flow against what really flows: no mismatch is certain where a value gets through,
 //! and what is bound really comes to what the checker takes for possible.
-//!
-//! Deliberately absent: proving between schemas; `compatibility` has its own properties.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! Closure, dependents and cycles against brute force.
-//!
-//! Deliberately absent: the names of relations, which unit tests pin down.
 
 use std::collections::BTreeSet;
 

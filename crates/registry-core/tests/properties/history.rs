@@ -1,6 +1,4 @@
 //! `snapshot(r) == fold(log[1..=r])`, through the chain, restoring and exports.
-//!
-//! Deliberately absent: stores, which have a conformance suite of their own.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,4 @@
 //! Properties that hold for every registry and every input, tested with random ones.
-//!
-//! Deliberately absent: examples, which are unit tests.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

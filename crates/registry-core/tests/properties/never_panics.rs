@@ -1,6 +1,6 @@
 //! Whatever comes in, nothing panics: arbitrary bytes, arbitrary JSON, and JSON that is nearly right.
 //!
-//! The fuzz targets run the same entry points for longer. Deliberately absent: what is answered.
+//! The fuzz targets run the same entry points for longer.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use registry_core::{

@@ -1,6 +1,4 @@
 //! Walks, paths and impact against brute force, on graphs with and without circles.
-//!
-//! Deliberately absent: which sets are reached; the graph's own properties have that.
 
 use std::collections::BTreeSet;
 

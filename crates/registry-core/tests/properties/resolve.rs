@@ -1,6 +1,4 @@
 //! What constraints mean, against a direct reading of the rules.
-//!
-//! Deliberately absent: the words of what is refused.
 
 use proptest::{collection::btree_map, prelude::*, sample::select};
 use registry_core::{

@@ -1,7 +1,5 @@
 //! A scope's part of a catalog is, at every revision, what its definition says, however many
 //! revisions a follower passes over at once, and steps lead from each part to each other.
-//!
-//! Deliberately absent: the stream that brings parts to followers.
 
 use std::{
     collections::{BTreeSet, HashSet},

@@ -1,6 +1,4 @@
 //! The capabilities of a card and its extensions, among them what the agent depends on.
-//!
-//! Deliberately absent: whether what it depends on is registered; the registry says that.
 
 use registry_core::{
     entity::{agent::SBOM_EXTENSION, tool::DependencyTarget},

@@ -1,6 +1,4 @@
 //! Where an agent answers, by which protocol, and what it asks of callers.
-//!
-//! Deliberately absent: more than one address; all of them are kept.
 
 use serde_json::{Map, Value, json};
 

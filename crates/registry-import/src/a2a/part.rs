@@ -1,7 +1,5 @@
 //! Taking a card apart: what is not as it should be, and what is left over, is kept at its place in
 //! `metadata.card`, and said.
-//!
-//! Deliberately absent: what the members mean.
 
 use registry_core::decode::describe;
 use schema_compat::pointer::pointer_join;

@@ -1,6 +1,4 @@
 //! The skills of a card.
-//!
-//! Deliberately absent: security of a single skill, for which the registry has no place.
 
 use std::collections::HashSet;
 

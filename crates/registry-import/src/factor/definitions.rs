@@ -1,7 +1,6 @@
 //! Taking out definitions: what two tools have in `$defs` or `definitions`, letter for letter.
 //!
 //! A definition that uses another one can go only after that one, hence the rounds. Circles stay.
-//! Deliberately absent: definitions that are not at the root of their document.
 
 use std::collections::{BTreeMap, BTreeSet};
 

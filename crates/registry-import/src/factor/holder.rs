@@ -1,6 +1,4 @@
 //! One schema of a tool that may be taken apart.
-//!
-//! Deliberately absent: what is taken out of it.
 
 use registry_core::schema_inline::pointer_of;
 use schema_compat::json_schema::each_object;

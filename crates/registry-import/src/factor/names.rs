@@ -1,7 +1,4 @@
 //! The names and bodies of the schemas that were taken out.
-//!
-//! Deliberately absent: names that are registered already; conflicts are settled when the
-//! documents are applied.
 
 use std::collections::BTreeMap;
 

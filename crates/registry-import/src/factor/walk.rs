@@ -1,7 +1,7 @@
 //! Walking and rewriting a schema where the standard says that schemas are, and nowhere else.
 //!
 //! More careful than `json_schema`, which looks everywhere to find every reference: what is taken
-//! out here must really be a schema. Deliberately absent: keywords that no dialect knows.
+//! out here must really be a schema.
 
 use serde_json::{Map, Value};
 

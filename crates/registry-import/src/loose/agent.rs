@@ -1,7 +1,5 @@
 //! The shape of an agent: its dependencies are in its extension, and nothing that it must have is
 //! missing.
-//!
-//! Deliberately absent: versions of what it depends on.
 
 use registry_core::{entity::agent::SBOM_EXTENSION, kind::Kind};
 use serde_json::{Map, Value, json};

@@ -1,7 +1,5 @@
 //! What entries say of each other, completed: servers that only tools name, tools that only servers
 //! name, and dependencies that only compositions name.
-//!
-//! Deliberately absent: agents that the file does not have.
 
 use std::collections::{BTreeMap, BTreeSet};
 

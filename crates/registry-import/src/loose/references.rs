@@ -1,7 +1,5 @@
 //! References without a version, or with one that is not exact: in schemas, in dependencies, in
 //! provisions and in sources.
-//!
-//! Deliberately absent: references to what the file does not have; the registry may have it.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,4 @@
 //! The shape of a schema: its JSON Schema is in `schema`, not beside it.
-//!
-//! Deliberately absent: the JSON Schema itself.
 
 use serde_json::{Map, Value};
 

@@ -1,6 +1,4 @@
 //! The shape of a server: what it provides, as a list of names and versions.
-//!
-//! Deliberately absent: versions, and what its tools say.
 
 use schema_compat::pointer::pointer_join;
 use serde_json::{Value, json};

@@ -1,6 +1,4 @@
 //! The shape of an entry: its name and version, its fields under their right names.
-//!
-//! Deliberately absent: what it says of others.
 
 use registry_core::kind::Kind;
 use schema_compat::pointer::pointer_join;

@@ -1,6 +1,4 @@
 //! The shape of a tool: `source` or `spec`, and its schemas.
-//!
-//! Deliberately absent: versions, and what its server says.
 
 use registry_core::decode::describe;
 use schema_compat::pointer::pointer_join;

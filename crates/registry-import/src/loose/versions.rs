@@ -1,6 +1,4 @@
 //! A version for everything that has none: the one by which others refer to it, or 1.0.0.
-//!
-//! Deliberately absent: the references, which get theirs from here afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,4 @@
 //! Asking the registry's own rules about an import: a schema that they refuse is left out.
-//!
-//! Deliberately absent: refusals of anything else; the import makes the rest itself.
 
 use std::sync::Arc;
 

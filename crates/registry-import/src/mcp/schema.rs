@@ -1,6 +1,4 @@
 //! A live tool's JSON Schema: whether it is of a size to look at.
-//!
-//! Deliberately absent: the rules of the registry; `refused` asks them.
 
 use registry_core::{document::canonical_bytes, limits};
 use serde_json::Value;

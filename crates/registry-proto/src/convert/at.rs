@@ -1,6 +1,4 @@
 //! Points in history.
-//!
-//! Deliberately absent: whether there is such a revision.
 
 use registry_core::{At, Revision};
 

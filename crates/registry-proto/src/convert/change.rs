@@ -1,6 +1,4 @@
 //! Batches: wanted changes from the wire, and the plan of what they do to the wire.
-//!
-//! Deliberately absent: the limit on the size of a batch; the rules hold it.
 
 use std::sync::Arc;
 

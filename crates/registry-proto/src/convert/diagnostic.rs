@@ -1,7 +1,4 @@
 //! Diagnostics.
-//!
-//! Deliberately absent: diagnostics of a newer version with codes that this one does not know.
-//! Who only shows them uses the message as it is.
 
 use registry_core::{Code, Diagnostic, Severity};
 

@@ -1,8 +1,7 @@
 //! Entities from the wire: the typed message becomes the JSON that it stands for, and the
 //! domain's strict reader takes it from there.
 //!
-//! Members without a value become `null`, which that reader takes for absent. Deliberately
-//! absent: any judgement of our own, except whether a field of JSON text is JSON.
+//! Members without a value become `null`, which that reader takes for absent.
 
 use std::{cell::RefCell, fmt};
 

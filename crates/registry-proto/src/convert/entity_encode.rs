@@ -1,6 +1,4 @@
 //! Entities to the wire.
-//!
-//! Deliberately absent: the canonical document, which travels as bytes beside the typed form.
 
 use registry_core::{
     Entity,

@@ -1,6 +1,4 @@
 //! Answers about the graph, to the wire, and requirements from it.
-//!
-//! Deliberately absent: reading the answers back as proof; nothing in them is sealed.
 
 use registry_core::{
     Catalog, Kind, Record,

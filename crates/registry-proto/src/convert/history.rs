@@ -1,7 +1,4 @@
 //! Commits of the log, to the wire.
-//!
-//! Deliberately absent: reading them back as proof; who wants to verify the chain asks for the
-//! canonical commit.
 
 use bytes::Bytes;
 use registry_core::{Action, ChainHash, Change, Commit, Notice, Origin, SealedCommit};

@@ -1,6 +1,4 @@
 //! Kinds and keys.
-//!
-//! Deliberately absent: whether a key exists.
 
 use registry_core::{Key, Kind, reference};
 

@@ -1,6 +1,4 @@
 //! Lifecycles and their states.
-//!
-//! Deliberately absent: which transitions make sense; the rules say that.
 
 use registry_core::{Key, Lifecycle, LifecycleState, Notice, Revision, timestamp::InvalidDate};
 

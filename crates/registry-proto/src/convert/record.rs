@@ -1,7 +1,4 @@
 //! Entities as the registry keeps them.
-//!
-//! Deliberately absent: reading a record from its typed form; without its canonical document
-//! nothing proves it.
 
 use std::sync::Arc;
 

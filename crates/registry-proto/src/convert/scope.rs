@@ -1,6 +1,4 @@
 //! Scopes.
-//!
-//! Deliberately absent: what is in them.
 
 use registry_core::{Scope, scope::InvalidScope};
 

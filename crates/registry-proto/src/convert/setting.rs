@@ -1,6 +1,4 @@
 //! Settings: what is wanted, what was committed, and what holds.
-//!
-//! Deliberately absent: whether a setting makes sense; the rules say that.
 
 use registry_core::{
     Revision, Selector, Setting, SettingChange,

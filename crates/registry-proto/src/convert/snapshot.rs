@@ -1,7 +1,4 @@
 //! The entities of a snapshot, each proven by its digest.
-//!
-//! Deliberately absent: the digest of the whole, which `Catalog::digest` computes when all
-//! entities are there.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Steps of a scope's part of the catalog.
-//!
-//! Deliberately absent: taking them, which proves the content.
 
 use std::sync::Arc;
 

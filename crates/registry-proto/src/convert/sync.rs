@@ -1,6 +1,4 @@
 //! The parts of the Sync stream that carry proof: positions and deltas.
-//!
-//! Deliberately absent: the protocol (who says what when); that is the server's and the gateway's.
 
 use std::sync::Arc;
 

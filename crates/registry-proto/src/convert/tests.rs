@@ -1,6 +1,4 @@
 //! Properties of the conversions: nothing is lost, nothing panics, and no proof can be faked.
-//!
-//! Deliberately absent: the wording of the strict reader, which is the core's to test.
 
 mod generate;
 mod hostile;

@@ -1,6 +1,4 @@
 //! Timestamps. Both types are foreign to this crate, hence functions.
-//!
-//! Deliberately absent: anything finer than a millisecond; the domain does not keep it.
 
 use registry_core::Timestamp;
 

@@ -1,6 +1,4 @@
 //! The elements of an SPDX 3 graph.
-//!
-//! Deliberately absent: their order in the graph.
 
 use registry_core::{kind::Kind, reference::Key};
 use serde::Serialize;

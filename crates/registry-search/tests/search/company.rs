@@ -1,6 +1,4 @@
 //! The realistic catalog: `catalog.jsonl`, expanded from its short form to documents and commits.
-//!
-//! Deliberately absent: the queries.
 
 use std::sync::Arc;
 

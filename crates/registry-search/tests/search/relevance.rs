@@ -1,6 +1,4 @@
 //! How good the order of results is: NDCG@10 over the labelled queries.
-//!
-//! Deliberately absent: thresholds for single queries; the mean is what counts.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,5 @@
 //! How big the index of 100,000 entities is, and how long it takes. Ignored by default: run it in
 //! release, with `--nocapture`.
-//!
-//! Deliberately absent: gRPC, which `bench/` measures.
 
 use std::{sync::Arc, time::Instant};
 

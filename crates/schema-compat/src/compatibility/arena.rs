@@ -1,7 +1,7 @@
 //! The schemas of a comparison as nodes: read when they are first looked at, each once.
 //!
 //! A node is known by the address of its JSON, so a registered schema that both sides refer to is
-//! one node. Deliberately absent: what keywords mean (`lower.rs`).
+//! one node.
 
 use std::{
     collections::{BTreeMap, HashMap},

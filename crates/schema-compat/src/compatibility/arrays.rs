@@ -1,7 +1,5 @@
 //! The keywords of arrays: position by position as far as either side has one of its own, then all
 //! the rest at once.
-//!
-//! Deliberately absent: counting which positions `contains` could mean.
 
 use serde_json::Value;
 

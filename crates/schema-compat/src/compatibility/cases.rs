@@ -1,6 +1,4 @@
 //! Splitting what is given into the cases of a disjunction: `anyOf`, `oneOf`, `if`, or types.
-//!
-//! Deliberately absent: when that is worth it; the prover tries without first.
 
 use super::{
     arena::Id,

@@ -1,8 +1,5 @@
 //! Schemas that apply themselves to the same value: `{"not": {"$ref": "#"}}` has no meaning that a
 //! proof could use, so what has such a circle is not compared.
-//!
-//! Deliberately absent: recursion over parts of a value, which is what schemas refer to themselves
-//! for.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,6 @@
 //! Two schemas, one question: does the one accept everything that the other accepts?
 //!
 //! The proof says yes; its failures bring candidates, and only real validators say no.
-//! Deliberately absent: entities.
 
 use serde_json::Value;
 

@@ -1,7 +1,6 @@
 //! Whether there is no value at all that some schemas accept together.
 //!
-//! "Not empty" only means that nothing shows it. Deliberately absent: recursion; a schema whose
-//! values would have to be infinite is not found out.
+//! "Not empty" only means that nothing shows it.
 
 use super::{
     given::{Facts, Given},

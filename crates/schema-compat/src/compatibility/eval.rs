@@ -1,7 +1,7 @@
 //! Whether a schema accepts a value: yes, no, or not known.
 //!
 //! It needs no compiled validator for each part of a schema, and counts its steps. What decides in
-//! the end is a real validator. Deliberately absent: `$dynamicRef` and other opaque demands.
+//! the end is a real validator.
 
 use std::{cmp::Ordering, collections::BTreeSet, rc::Rc};
 

@@ -1,7 +1,7 @@
 //! What is known of a value: the schemas that accept it and those that do not, all at once.
 //!
 //! Everything here errs on the side of more values: what is not understood is left out, so what
-//! holds for all these values holds for all that the schema accepts. Deliberately absent: proofs.
+//! holds for all these values holds for all that the schema accepts.
 
 use std::{collections::BTreeSet, rc::Rc};
 

@@ -1,7 +1,5 @@
 //! The keywords that combine schemas about the same value: `allOf`, `$ref`, `anyOf`, `oneOf`,
 //! `not`, `if`, and what is left unevaluated.
-//!
-//! Deliberately absent: what neither side says; an opaque demand is met by the same demand only.
 
 use super::{
     arena::Id,

@@ -1,7 +1,6 @@
 //! Reads a schema object into [`Rules`], whatever its dialect.
 //!
-//! What is not understood is kept as opaque, so that nobody takes it for absent. Deliberately
-//! absent: checking; what is registered obeys its meta-schema.
+//! What is not understood is kept as opaque, so that nobody takes it for absent.
 
 use std::collections::BTreeSet;
 

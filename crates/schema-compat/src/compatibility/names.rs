@@ -1,6 +1,4 @@
 //! The names of properties: `propertyNames`, which names there may be, and new ones for examples.
-//!
-//! Deliberately absent: what is under the names (`objects.rs`).
 
 use serde_json::Value;
 

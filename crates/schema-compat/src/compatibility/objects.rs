@@ -1,8 +1,7 @@
 //! The keywords of objects.
 //!
 //! Names that either side writes down are looked at one by one; all others in classes: those that
-//! a pattern of the given schemas matches, and those that none does. Deliberately absent: how
-//! patterns overlap.
+//! a pattern of the given schemas matches, and those that none does.
 
 use std::{collections::BTreeSet, rc::Rc};
 

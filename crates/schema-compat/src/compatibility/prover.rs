@@ -3,8 +3,7 @@
 //! Whatever the other schema demands must follow from what is given. Where it does not follow at
 //! once, the given values are split into the cases of a disjunction. Recursion is by induction over
 //! the value: a goal that comes back on a part of the value may be taken for granted. Proofs cost
-//! counted steps, no clock. Deliberately absent: the single keywords (`scalars`, `objects`,
-//! `arrays`, `logic`), and what the answer means for a registry.
+//! counted steps, no clock.
 
 use std::{collections::HashMap, rc::Rc};
 

@@ -1,7 +1,7 @@
 //! Which keyword of a schema object refuses a value, for a message about it.
 //!
 //! Keywords are tried one by one. Those that hang on others (`additionalProperties`) come after
-//! them and with them. Deliberately absent: which keyword inside of a subschema it is.
+//! them and with them.
 
 use serde_json::Value;
 

@@ -1,8 +1,5 @@
 //! Regular expressions: each read once in a comparison, for what it costs, and texts that it
 //! matches: candidates for examples, which validators check.
-//!
-//! Deliberately absent: deciding between expressions, and all the texts; a few different ones are
-//! enough.
 
 use std::rc::Rc;
 

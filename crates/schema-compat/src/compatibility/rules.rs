@@ -1,6 +1,4 @@
 //! What one schema object demands, in the words of draft 2020-12 whatever its dialect.
-//!
-//! Deliberately absent: annotations, which never matter; `format` is one from draft 2019-09 on, as in our validators.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -2,8 +2,7 @@
 //!
 //! Most of a new version is what the old one was, and needs no proof. Recursion is no trouble: what
 //! differs nowhere that it leads to is the same. Even one node may demand two things, where a
-//! `$dynamicRef` in it hangs on the document that led there. Deliberately absent: the same demand in other
-//! words, which the proof finds.
+//! `$dynamicRef` in it hangs on the document that led there.
 
 use std::{collections::HashSet, rc::Rc};
 

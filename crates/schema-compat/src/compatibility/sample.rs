@@ -1,6 +1,4 @@
 //! A few values that some schemas accept: candidates for examples, which validators check.
-//!
-//! Deliberately absent: completeness. A schema without samples is not empty.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,4 @@
 //! The keywords that need no other schema: `type`, `enum`, `const`, numbers and strings.
-//!
-//! Deliberately absent: deciding between regular expressions; only the same text is the same.
 
 use serde_json::Value;
 

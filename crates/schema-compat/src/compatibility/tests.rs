@@ -1,6 +1,4 @@
 //! Pairs of schemas and what is said about them.
-//!
-//! Deliberately absent: random ones, which are property tests.
 
 use serde_json::{Value, json};
 

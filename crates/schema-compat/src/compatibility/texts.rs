@@ -1,6 +1,4 @@
 //! Texts that may tell two schemas apart: what people write, and near misses of expressions.
-//!
-//! Deliberately absent: a proof that there are none; then the answer is "undecided".
 
 use serde_json::Value;
 

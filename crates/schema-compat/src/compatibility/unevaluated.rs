@@ -2,8 +2,7 @@
 //! of their own.
 //!
 //! What other keywords evaluate may hang on the value, so there are two readings: the strict one
-//! counts only what is evaluated for every value, the loose one all that may be. Deliberately
-//! absent: anything between them.
+//! counts only what is evaluated for every value, the loose one all that may be.
 
 use std::collections::BTreeSet;
 

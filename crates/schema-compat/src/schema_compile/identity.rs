@@ -1,7 +1,5 @@
 //! What schemas call themselves and each other: URIs that only the registry gives out, and an
 //! `$id` that two documents share. Either would let one schema stand in for another.
-//!
-//! Deliberately absent: resolving references; the compiler does that.
 
 use std::collections::BTreeMap;
 

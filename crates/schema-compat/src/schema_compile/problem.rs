@@ -1,6 +1,4 @@
 //! What can be wrong with a JSON Schema, in our words and at our pointers.
-//!
-//! Deliberately absent: which entity the schema belongs to.
 
 use std::fmt::{self, Write as _};
 

@@ -1,7 +1,5 @@
 //! About how many states a regular expression has: a text that matches late costs so many steps a
 //! byte, however linear the engine is, and compiling takes so long.
-//!
-//! Deliberately absent: matching, and exactness.
 
 use regex_syntax::{
     Parser,

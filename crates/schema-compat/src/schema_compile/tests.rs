@@ -1,6 +1,4 @@
 //! Compiled schemas: what they accept, where they look, and what they refuse.
-//!
-//! Deliberately absent: the rule that reports schemas of a batch.
 
 mod hostile;
 

@@ -1,7 +1,6 @@
 //! Schemas and values from random bytes: few names, few numbers and short texts, so that they meet.
 //!
 //! Bytes that run out give the simplest choice, so that shrinking the bytes shrinks the schema.
-//! Deliberately absent: what the schemas mean.
 
 use std::sync::LazyLock;
 

@@ -1,7 +1,5 @@
 //! The capabilities of an agent and its protocol extensions, among them the one that declares what
 //! it depends on.
-//!
-//! Deliberately absent: whether what it depends on exists.
 
 use schema_compat::pointer::At;
 use serde::{Serialize, Serializer, ser::SerializeMap};

@@ -1,6 +1,4 @@
 //! A skill of an A2A agent, and what it is as a step of a composition.
-//!
-//! Deliberately absent: calling it; the gateway does.
 
 use schema_compat::pointer::At;
 use serde::Serialize;

@@ -1,6 +1,4 @@
 //! What a tool may do, as MCP's annotations tell it: its own, or what its parts come to.
-//!
-//! Deliberately absent: deciding anything by it.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! The upstream behind a real or virtual tool, in the forms that files have it.
 //!
 //! Older files write `target` for `server`, and `defaults` and `hideFields` beside `source`; both are
-//! read, and refused where they say something else than the newer form does. Deliberately absent:
-//! writing older forms.
+//! read, and refused where they say something else than the newer form does.
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,4 @@
 //! What would break, over agent → tool → tool → schema.
-//!
-//! Deliberately absent: the wording of findings, which the rules' own tests pin down.
 
 use std::sync::Arc;
 

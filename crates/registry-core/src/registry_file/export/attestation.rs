@@ -1,6 +1,4 @@
 //! The registry's signature as an export has it.
-//!
-//! Deliberately absent: proving it; whoever knows the key does.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};

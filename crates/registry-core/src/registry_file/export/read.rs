@@ -1,6 +1,4 @@
 //! Reading a verified copy: nothing of it is used before all of it is proved.
-//!
-//! Deliberately absent: repairing; a damaged copy is refused.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! One entry of `records`: what the catalog knows of an entity beside its document.
-//!
-//! Deliberately absent: the document.
 
 use std::borrow::Cow;
 

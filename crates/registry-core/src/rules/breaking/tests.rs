@@ -1,6 +1,4 @@
 //! Which versions are compared, and what is said about them.
-//!
-//! Deliberately absent: how schemas are compared.
 
 use serde_json::{Value, json};
 

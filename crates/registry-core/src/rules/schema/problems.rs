@@ -1,6 +1,4 @@
 //! What is wrong with JSON Schemas by themselves, worked out on all cores.
-//!
-//! Deliberately absent: what they refer to.
 
 use std::{
     collections::HashMap,

@@ -1,7 +1,6 @@
 //! Putting the results of several calls together, operation by operation.
 //!
-//! It begins with the array of the results, in the order of their targets. Deliberately absent: where
-//! the results come from, and which are left out.
+//! It begins with the array of the results, in the order of their targets.
 
 use std::{cmp::Ordering, collections::BTreeSet};
 

@@ -1,7 +1,7 @@
 //! What a binding delivers: a part of the input, of a step's result, of an error, or a constant.
 //!
 //! One selected value is itself, several are an array. What selects nothing gives no field in a
-//! `construct`, and is an error where it stands alone. Deliberately absent: steps without a binding.
+//! `construct`, and is an error where it stands alone.
 
 use std::collections::BTreeMap;
 

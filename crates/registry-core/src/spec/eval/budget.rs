@@ -1,7 +1,4 @@
 //! How much one evaluation may look at and produce.
-//!
-//! Deliberately absent: time. What is counted depends on values only, so the same evaluation ends in
-//! the same way on every machine.
 
 use serde_json::Value;
 

@@ -1,6 +1,4 @@
 //! One order for all JSON values: numbers by what they are, not by how they are written.
-//!
-//! Deliberately absent: locales; texts are ordered by their characters' numbers.
 
 use std::cmp::Ordering;
 

@@ -2,7 +2,7 @@
 //!
 //! `eq` and `ne` compare any two values and are each other's opposite. Only two numbers or two texts
 //! are one before the other; any other pair is false. A field that selects nothing is only `ne`; one
-//! that selects several values is compared as an array of them. Deliberately absent: `and`, `or`, `not`.
+//! that selects several values is compared as an array of them.
 
 use std::{borrow::Cow, cmp::Ordering};
 

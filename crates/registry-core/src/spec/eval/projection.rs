@@ -3,8 +3,7 @@
 //! A value as text (in `template` and `concat`) is a text itself, and else its JSON; nothing and null
 //! are the empty text in a template and left out of a `concat`. `array[*].field` takes the items of
 //! what `array` selects, makes an object of each, and reads its paths from the item: of one array its
-//! items, of several values each, of one other value that, of nothing none. Deliberately absent: where
-//! the value comes from, and what the result should look like.
+//! items, of several values each, of one other value that, of nothing none.
 
 use std::{borrow::Cow, collections::BTreeMap};
 

@@ -1,6 +1,4 @@
 //! Every row of the tables that say what compositions mean.
-//!
-//! Deliberately absent: random values; the property tests compare with a naive reading.
 
 mod bounds;
 mod data;

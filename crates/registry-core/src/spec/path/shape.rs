@@ -2,8 +2,7 @@
 //!
 //! Most paths are cheap, but `$..*..*` or a filter that looks at the whole value for each item are
 //! not, and whoever registers a path does not know the values that it will meet. So the text of a
-//! path is reduced to what multiplies: descents, wildcards, lists of selectors, filters. Deliberately
-//! absent: exactness; the number is an upper bound, and only paths that are not plain have one.
+//! path is reduced to what multiplies: descents, wildcards, lists of selectors, filters.
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 //! Strategies for valid documents and records.
 //!
 //! Boxed, because a debug build would otherwise need more stack than a test thread has.
-//! Deliberately absent: meaning; the documents are well formed, their references point nowhere.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Bytes from anybody: whatever decodes as a message converts or is refused, and never panics.
-//!
-//! Deliberately absent: what exactly is refused; the other tests say that.
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 use prost::Message;

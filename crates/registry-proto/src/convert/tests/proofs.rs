@@ -1,6 +1,4 @@
 //! Deltas and snapshots: true ones are taken, and every single changed byte is noticed.
-//!
-//! Deliberately absent: the chain itself, which the core tests.
 
 use std::sync::Arc;
 

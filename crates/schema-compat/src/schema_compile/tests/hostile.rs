@@ -1,6 +1,4 @@
 //! Schemas that are written to mislead or to cost.
-//!
-//! Deliberately absent: schemas that are merely wrong.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,6 @@
 //! The schemas of one document, and which of them apply which to the same place or below it.
 //!
-//! References lead where they lead for the compiler: its own library resolves them. Deliberately
-//! absent: what keywords demand, and which of them a dialect knows: one that it does not know only
-//! makes a schema look heavier.
+//! References lead where they lead for the compiler: its own library resolves them.
 
 mod resolve;
 

@@ -1,6 +1,4 @@
 //! Old and new forms of a source, and those that contradict each other.
-//!
-//! Deliberately absent: what the fields mean for a call; the gateway's tests have that.
 
 use serde_json::{Value, json};
 

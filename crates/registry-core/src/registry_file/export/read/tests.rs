@@ -1,6 +1,4 @@
 //! Exports: what is written is read back as it was, and nothing else is.
-//!
-//! Deliberately absent: the file on disk, which the gateway tests.
 
 use std::sync::Arc;
 

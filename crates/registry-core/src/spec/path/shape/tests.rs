@@ -1,6 +1,4 @@
 //! The bound is one: no path selects more than its shape says.
-//!
-//! Deliberately absent: how close it is; the evaluation's own tests have paths that people write.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::json;

@@ -1,6 +1,4 @@
 //! Where the references of a document lead, as the compiler resolves them.
-//!
-//! Deliberately absent: registered schemas, and meta-schemas; those are what they are.
 
 use std::collections::HashMap;
 
