@@ -165,7 +165,7 @@ impl McpState {
         let most_streams = capacity::streams(most);
         Self {
             sessions: Sessions::new(most, Arc::clone(gateway.sealer())),
-            held: Arc::default(),
+            held: Arc::new(HeldRequests::new(Arc::clone(gateway.sealer()))),
             replays: Arc::default(),
             streams: Arc::new(Semaphore::new(most_streams)),
             most_streams,

@@ -32,7 +32,7 @@ pub(super) async fn serve(
     };
     let context = manner::context(incoming, &who);
     let manner = manner::of(incoming, &who, &context, (Method::CallTool, &tool));
-    if let Some(handle) = inputs::handle(incoming) {
+    if let Some(handle) = inputs::handle(endpoint, incoming) {
         let caller = (&who.claim, who.client.clone());
         pipeline::check_scopes(&endpoint.gateway, incoming.parts, caller, &tool)?;
         return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);

@@ -228,7 +228,7 @@ async fn relayed(
     if let About::Task(known, Some(task)) = &about {
         manner.task = Some((task.id.clone(), known.clone()));
     }
-    if let Some(handle) = inputs::handle(incoming) {
+    if let Some(handle) = inputs::handle(endpoint, incoming) {
         return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);
     }
     let (side, meanwhile) = Side::open();

@@ -1,9 +1,10 @@
 //! Requests of stateless clients that wait for their input: an upstream with sessions asks in the
 //! middle of a call, which is held here until the client comes again with the answer.
 //!
-//! What the client gets as `requestState` is a random handle: it is good once, for the same caller
-//! and the same request with the same parameters, and for as long as the call may take. Deliberately absent: other gateways;
-//! the client must come back to this one.
+//! The client gets a handle as `requestState`. It is valid once, for the same caller and the same
+//! request with the same parameters, and for as long as the call may take. Handles are sealed:
+//! a `requestState` that this gateway's key does not open belongs to the upstream, which may be
+//! another gateway. The client must come back to the gateway that holds the call.
 
 use std::{
     collections::HashMap,
@@ -24,6 +25,7 @@ use crate::{
     identity::HeaderClaim,
     jsonrpc::{Object, ObjectWriter},
     random::{NoRandomness, random_text},
+    seal::Sealer,
     shares::{Exhausted, Principal, Scarce, Share, Shares},
     upstream::{Answered, Method},
 };
@@ -32,8 +34,8 @@ use crate::{
 const MOST: usize = 1_000;
 /// How long one is held.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// How handles begin.
-const PREFIX: &str = "gateway:";
+/// The purpose for which handles are sealed.
+const PURPOSE: &[u8] = b"held-request-1";
 /// The key under which the one question is asked and answered.
 const KEY: &str = "input";
 
@@ -57,17 +59,11 @@ pub(super) struct Asked {
 
 /// All requests that are held.
 pub(super) struct HeldRequests {
+    sealer: Arc<Sealer>,
     table: Mutex<HashMap<Box<str>, Held>>,
     places: Arc<Semaphore>,
     shares: Arc<Shares>,
     patience: Duration,
-}
-
-impl Default for HeldRequests {
-    fn default() -> Self {
-        let (places, shares) = (Semaphore::new(MOST), Shares::quarters(Scarce::Inputs, MOST));
-        Self { table: Mutex::default(), places: places.into(), shares, patience: PATIENCE }
-    }
 }
 
 struct Held {
@@ -97,6 +93,17 @@ impl std::fmt::Debug for HeldRequests {
 }
 
 impl HeldRequests {
+    pub(super) fn new(sealer: Arc<Sealer>) -> Self {
+        let (places, shares) = (Semaphore::new(MOST), Shares::quarters(Scarce::Inputs, MOST));
+        let (table, places) = (Mutex::default(), Arc::new(places));
+        Self { sealer, table, places, shares, patience: PATIENCE }
+    }
+
+    /// Whether this gateway, or one with its key, made a `requestState`.
+    pub(super) fn is_handle(&self, state: &str) -> bool {
+        self.sealer.open(PURPOSE, state).is_some()
+    }
+
     /// Room for a request of somebody.
     pub(super) fn place(&self, principal: &Principal) -> Result<Place, Exhausted> {
         let share = self.shares.take(principal)?;
@@ -108,7 +115,7 @@ impl HeldRequests {
 
     /// Holds a request, and gives the result that asks for its input.
     pub(super) fn hold(self: &Arc<Self>, waiting: Waiting) -> Result<String, NoRandomness> {
-        let handle: Box<str> = format!("{PREFIX}{}", random_text()?).into();
+        let handle: Box<str> = self.sealer.seal(PURPOSE, random_text()?.as_bytes())?.into();
         let result = input_required(&handle, &waiting.asked);
         let (held, expired, until) = (Arc::downgrade(self), handle.clone(), waiting.place.until);
         // In its own time: what nobody comes back for has a place at its upstream.
@@ -156,11 +163,6 @@ pub(super) enum Resumed {
     Flight(Flight),
     /// The answer was not there; the result asks again.
     Asked(String),
-}
-
-/// Whether a state is a handle of ours.
-pub(super) fn is_handle(state: &str) -> bool {
-    state.starts_with(PREFIX)
 }
 
 fn input_required(handle: &str, asked: &Asked) -> String {
@@ -211,7 +213,8 @@ mod tests {
     #[tokio::test]
     async fn what_nobody_comes_back_for_ends_in_its_own_time_however_often_it_is_asked_for() {
         let patience = Duration::from_millis(400);
-        let held = Arc::new(HeldRequests { patience, ..HeldRequests::default() });
+        let held = HeldRequests::new(Arc::new(Sealer::random()));
+        let held = Arc::new(HeldRequests { patience, ..held });
         let began = Instant::now();
         let (waiting, ended) = waiting(&held);
         let first = held.hold(waiting).unwrap();

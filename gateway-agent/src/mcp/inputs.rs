@@ -14,7 +14,7 @@ use serde_json::{Value, value::RawValue};
 use super::{
     Endpoint,
     exchange::{Exchange, Finished, Flight, Manner},
-    held::{self, Resumed},
+    held::Resumed,
     incoming::Incoming,
     manner::Who,
 };
@@ -25,8 +25,8 @@ use crate::{
 };
 
 /// The request that waits here for what this one brings, if it is about one.
-pub(super) fn handle<'a>(incoming: &Incoming<'a>) -> Option<Cow<'a, str>> {
-    incoming.text("requestState").filter(|state| held::is_handle(state))
+pub(super) fn handle<'a>(endpoint: &Endpoint, incoming: &Incoming<'a>) -> Option<Cow<'a, str>> {
+    incoming.text("requestState").filter(|state| endpoint.state.held.is_handle(state))
 }
 
 /// Longest parameter that is compared by its value, in bytes.
@@ -36,7 +36,8 @@ const SHORT: usize = 64 * 1024;
 pub(super) fn held_body(incoming: &Incoming<'_>, who: &Who, context: &Context) -> Bytes {
     let can_be_asked =
         || QUESTIONS.iter().any(|(_, capability)| context.capabilities.can(capability));
-    if who.session.is_some() || !(can_be_asked() || handle(incoming).is_some()) {
+    let brings_state = || incoming.param("requestState").is_some();
+    if who.session.is_some() || !(can_be_asked() || brings_state()) {
         return Bytes::new();
     }
     incoming.body()

@@ -4,6 +4,7 @@
 
 mod audit;
 mod calls;
+mod chained;
 mod composed;
 mod far_side;
 mod fuzz;

@@ -31,8 +31,7 @@ async fn a_call_goes_on_with_the_arguments_that_it_began_with_and_no_others() {
     let client = scene.client(DECLARING, able());
     let asked = client.call("fetch", json!({ "url": "http://asks/", "maxLength": 5 })).await;
     let state = asked.result()["requestState"].as_str().expect("a handle").to_owned();
-    let random = state.strip_prefix("gateway:").expect("a prefix");
-    assert!(random.len() >= 22, "128 bits: {random}");
+    assert!(state.len() >= 22, "128 bits: {state}");
     let bring = async |client: &ModernClient, arguments: &str| -> Answer {
         let arguments: Value = serde_json::from_str(arguments).expect("JSON");
         let params = json!({ "name": "fetch", "arguments": arguments, "requestState": state,
