@@ -55,7 +55,7 @@ use crate::{
     jsonrpc::{self, Id, Limits, Message, Notification},
     mcp::render::http::Answer,
     pipeline::{Gateway, GatewayHandle},
-    shares::Shares,
+    shares::{Principal, Scarce, Shares},
     upstream::Era,
 };
 
@@ -156,6 +156,7 @@ struct McpState {
     /// One permit for each open event stream.
     streams: Arc<Semaphore>,
     most_streams: usize,
+    stream_shares: Arc<Shares>,
     task_watches: Arc<Shares>,
 }
 
@@ -169,6 +170,7 @@ impl McpState {
             replays: Arc::default(),
             streams: Arc::new(Semaphore::new(most_streams)),
             most_streams,
+            stream_shares: Shares::quarters(Scarce::Streams, most_streams),
             task_watches: stream::task_watches(),
         }
     }
@@ -190,14 +192,22 @@ impl Endpoint {
 
     /// An empty reservation for a request of this caller.
     fn buffered(&self, parts: &Parts) -> Arc<Buffered> {
+        let (payer, most) = (self.payer(parts), self.gateway.settings().buffered_bytes);
+        Arc::new(self.gateway.buffers().open(payer, most))
+    }
+
+    /// The caller against whose shares of memory, sessions and event streams a request counts.
+    fn payer(&self, parts: &Parts) -> Principal {
+        if let Some(buffered) = parts.extensions.get::<Arc<Buffered>>() {
+            return buffered.principal().clone();
+        }
         // Without a proof, the claimed agent is no caller: each could claim many.
         let proven = Some(claim(parts)).filter(|claim| matches!(claim, HeaderClaim::Proven { .. }));
         let address = || {
             let ConnectInfo(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>()?;
             Some(buffers::of_address(peer.ip()))
         };
-        let principal = proven.and_then(|claim| claim.apart()).or_else(address);
-        Arc::new(self.gateway.buffers().open(principal, self.gateway.settings().buffered_bytes))
+        proven.and_then(|claim| claim.apart()).or_else(address)
     }
 }
 

@@ -29,6 +29,10 @@ pub enum Scarce {
     Events,
     /// Memory for requests and results.
     Buffers,
+    /// Sessions of legacy clients.
+    Sessions,
+    /// Event streams.
+    Streams,
 }
 
 impl fmt::Display for Scarce {
@@ -42,6 +46,8 @@ impl fmt::Display for Scarce {
             Self::Detached => "requests continue without a connection",
             Self::Events => "bytes of events are kept",
             Self::Buffers => "bytes of requests and results are buffered",
+            Self::Sessions => "sessions are in use",
+            Self::Streams => "event streams are open",
         })
     }
 }
@@ -49,7 +55,13 @@ impl fmt::Display for Scarce {
 impl Scarce {
     /// The remedy for an operator, as the end of a message.
     fn remedy(self) -> &'static str {
-        if self == Self::Buffers { "; an operator can raise limits.bufferedBytes" } else { "" }
+        match self {
+            Self::Buffers => "; an operator can raise limits.bufferedBytes",
+            Self::Sessions => {
+                "; end sessions that are not needed, or an operator can raise limits.sessions"
+            }
+            _ => "",
+        }
     }
 }
 

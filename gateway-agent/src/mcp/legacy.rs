@@ -43,8 +43,7 @@ pub(super) async fn serve(
         return without_session(endpoint, incoming).await;
     }
     let version = era::of_header(incoming.headers())?;
-    let claim = claim(incoming.parts);
-    let session = endpoint.state.sessions.find(incoming.headers(), &claim)?;
+    let session = session_of(endpoint, incoming.parts)?;
     let who = Who {
         era: Era::Legacy,
         claim: session.claim().clone(),
@@ -156,7 +155,7 @@ pub(super) fn answered(
     response: jsonrpc::Response<'_>,
 ) -> Result<Answer, Rejection> {
     let claim = claim(parts);
-    let session = endpoint.state.sessions.find(&parts.headers, &claim)?;
+    let session = session_of(endpoint, parts)?;
     let answered = match response.outcome {
         jsonrpc::Outcome::Result(raw) => {
             Ok(tasks::with_own_task(endpoint, &claim, raw).unwrap_or_else(|| raw.to_owned()))
@@ -175,7 +174,7 @@ pub(super) fn notified(
     parts: &Parts,
     notification: &Notification<'_>,
 ) -> Result<Answer, Rejection> {
-    let session = endpoint.state.sessions.find(&parts.headers, &claim(parts))?;
+    let session = session_of(endpoint, parts)?;
     match &*notification.method {
         "notifications/cancelled" => cancel(&session, notification.params),
         // Whoever asked this client for its roots may want to ask again.
@@ -205,7 +204,7 @@ pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response
         media::check_stream(&parts.headers)?;
         match parts.headers.get(LAST_EVENT_HEADER) {
             Some(event) => stream::resumed(&endpoint, &session, event),
-            None => stream::of_session(&endpoint, &session),
+            None => stream::of_session(&endpoint, &session, &endpoint.payer(&parts)),
         }
     });
     checked.unwrap_or_else(|rejection| refuse(None, &rejection).into_response())
@@ -213,8 +212,9 @@ pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response
 
 /// `DELETE`: the end of a session.
 pub(super) async fn delete(Entered { endpoint, parts, .. }: Entered) -> Response {
-    let closed = check(&endpoint, &parts)
-        .and_then(|_| endpoint.state.sessions.close(&parts.headers, &claim(&parts)));
+    let closed = check(&endpoint, &parts).and_then(|_| {
+        endpoint.state.sessions.close(&parts.headers, &claim(&parts), || endpoint.payer(&parts))
+    });
     match closed {
         Ok(id) => {
             endpoint.state.replays.end_session(&id);
@@ -228,5 +228,10 @@ pub(super) async fn delete(Entered { endpoint, parts, .. }: Entered) -> Response
 fn check(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> {
     endpoint.gateway.settings().origins.check(parts)?;
     era::of_header(&parts.headers)?;
-    endpoint.state.sessions.find(&parts.headers, &claim(parts))
+    session_of(endpoint, parts)
+}
+
+/// The session that a request names.
+fn session_of(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> {
+    endpoint.state.sessions.find(&parts.headers, &claim(parts), || endpoint.payer(parts))
 }

@@ -117,11 +117,11 @@ pub enum Rejection {
     #[error("{}", crate::pipeline::message::NO_CATALOG)]
     NoCatalog,
     /// As many event streams as are allowed are open.
-    #[error("{limit} event streams are open already, no more are allowed")]
-    TooManyStreams {
-        /// The limit.
-        limit: usize,
-    },
+    #[error(transparent)]
+    TooManyStreams(Exhausted),
+    /// As many sessions as are allowed are in use.
+    #[error(transparent)]
+    TooManySessions(Exhausted),
     /// The memory for buffered requests and results is used up.
     #[error(
         "no memory for the request or its answer: {0}; wait for the answers of earlier requests, \
@@ -173,7 +173,8 @@ impl Rejection {
             Self::IdInUse => "id-in-use",
             Self::Cursor(_) => "invalid-cursor",
             Self::NoCatalog => "no-catalog",
-            Self::TooManyStreams { .. } => "too-many-streams",
+            Self::TooManyStreams(_) => "too-many-streams",
+            Self::TooManySessions(_) => "too-many-sessions",
             Self::Buffers(_) => "buffers-full",
             Self::NoRandomness => "no-randomness",
         }

@@ -100,12 +100,13 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         Rejection::SessionUnknown => (StatusCode::NOT_FOUND, code::INVALID_REQUEST),
         Rejection::Cursor(_) => (StatusCode::OK, code::INVALID_PARAMS),
         Rejection::NoCatalog => (StatusCode::OK, code::INTERNAL_ERROR),
-        Rejection::Buffers(Exhausted::Own { .. }) => {
-            (StatusCode::TOO_MANY_REQUESTS, code::INTERNAL_ERROR)
-        }
-        Rejection::Buffers(Exhausted::All { .. })
-        | Rejection::TooManyStreams { .. }
-        | Rejection::NoRandomness => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),
+        Rejection::Buffers(full)
+        | Rejection::TooManyStreams(full)
+        | Rejection::TooManySessions(full) => match full {
+            Exhausted::Own { .. } => (StatusCode::TOO_MANY_REQUESTS, code::INTERNAL_ERROR),
+            Exhausted::All { .. } => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),
+        },
+        Rejection::NoRandomness => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),
     }
 }
 

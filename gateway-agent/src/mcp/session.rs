@@ -2,9 +2,11 @@
 //! store is needed: a table only holds what is going on in the sessions that are in use.
 //!
 //! A session is bound to what the headers said when it was opened; somebody else who got hold of
-//! its id is told that it does not exist. When the table is full, what was idle longest is
-//! forgotten, and comes back with the session's next request. Deliberately absent: sharing what
-//! goes on with other gateways.
+//! its id is told that it does not exist. One caller has a quarter of the table at most. A caller
+//! with its share, or a full table, evicts sessions that were idle longest; their state is lost,
+//! and they continue with their next request. Sessions with running requests or an open event stream are not
+//! evicted, nor are those with watched resources for half an hour. Other gateways do not share the
+//! table.
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,7 @@ use crate::{
     audit::{Gauge, Held},
     identity::{ClientInfo, HeaderClaim},
     seal::Sealer,
+    shares::{Exhausted, Principal, Scarce, Share, Shares},
     upstream::{Answered, Capabilities, Subscribed},
 };
 
@@ -37,8 +40,11 @@ use crate::{
 pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 /// What its id is sealed for.
 const PURPOSE: &[u8] = b"mcp-session-1";
-/// How long a session may be idle before what is going on in it is forgotten.
+/// How long watched resources protect an idle session from eviction.
 const IDLE: Duration = Duration::from_mins(30);
+/// The part of a caller's idle sessions that is evicted at once, so that a caller with many of
+/// them does not cause a search for each new one.
+const EVICTED: usize = 16;
 /// What the client of a session of another process last saw of its list: perhaps another list.
 const UNKNOWN_LIST: u64 = 1;
 /// Most sessions that were ended and are remembered as such.
@@ -96,6 +102,9 @@ pub(super) struct Session {
     log_level: Mutex<Option<Box<RawValue>>>,
     watched: Mutex<BTreeMap<Box<str>, Subscribed>>,
     begun: Mutex<Begun>,
+    /// The caller against whose share it counts.
+    principal: Principal,
+    _share: Share,
     _held: Held,
 }
 
@@ -234,6 +243,7 @@ pub(super) struct Sessions {
     sealer: Arc<Sealer>,
     table: RwLock<Table>,
     limit: usize,
+    shares: Arc<Shares>,
     started: Instant,
     /// Distinguishes this process from earlier ones and from replicas.
     home: Box<str>,
@@ -250,8 +260,9 @@ struct Table {
 
 impl Sessions {
     pub(super) fn new(limit: usize, sealer: Arc<Sealer>) -> Self {
-        let (table, started) = (RwLock::default(), Instant::now());
-        Self { sealer, table, limit: limit.max(1), started, home: unique() }
+        let (table, started, limit) = (RwLock::default(), Instant::now(), limit.max(1));
+        let shares = Shares::quarters(Scarce::Sessions, limit);
+        Self { sealer, table, limit, shares, started, home: unique() }
     }
 
     /// Opens a session and gives its id.
@@ -261,18 +272,20 @@ impl Sessions {
         self.sealer.seal(PURPOSE, &content).map_err(|_| Rejection::NoRandomness)
     }
 
-    /// The session that a request names, if it is the sender's own.
+    /// The session that a request names, if it is the sender's own. `payer` is the caller against
+    /// whose share a session counts that is not in use yet.
     pub(super) fn find(
         &self,
         headers: &HeaderMap,
         claim: &HeaderClaim,
+        payer: impl FnOnce() -> Principal,
     ) -> Result<Arc<Session>, Rejection> {
         let id = named(headers)?;
         let known =
             self.table.read().unwrap_or_else(PoisonError::into_inner).in_use.get(id).cloned();
         let session = match known {
             Some(session) => session,
-            None => self.take_up(id)?,
+            None => self.take_up(id, (claim, payer()))?,
         };
         if session.passport.claim != *claim {
             return Err(Rejection::SessionUnknown);
@@ -281,11 +294,16 @@ impl Sessions {
         Ok(session)
     }
 
-    /// A session that is not in use here, as its id describes it.
-    fn take_up(&self, id: &str) -> Result<Arc<Session>, Rejection> {
+    /// A session of this claim that is not in use here, as its id describes it.
+    fn take_up(
+        &self,
+        id: &str,
+        (claim, payer): (&HeaderClaim, Principal),
+    ) -> Result<Arc<Session>, Rejection> {
         let content = self.sealer.open(PURPOSE, id);
         let sealed = content.and_then(|content| serde_json::from_slice(&content).ok());
-        let Sealed { home, passport } = sealed.ok_or(Rejection::SessionUnknown)?;
+        let own = sealed.filter(|sealed: &Sealed<Passport>| sealed.passport.claim == *claim);
+        let Sealed { home, passport } = own.ok_or(Rejection::SessionUnknown)?;
         let listed = if home == self.home { 0 } else { UNKNOWN_LIST };
         let mut table = self.write();
         if table.ended.contains(id) {
@@ -294,9 +312,7 @@ impl Sessions {
         if let Some(known) = table.in_use.get(id) {
             return Ok(known.clone());
         }
-        if table.in_use.len() >= self.limit {
-            self.make_room(&mut table);
-        }
+        let share = self.share(&mut table, &payer)?;
         let id: Arc<str> = id.into();
         let session = Arc::new(Session {
             id: id.clone(),
@@ -310,22 +326,54 @@ impl Sessions {
             log_level: Mutex::default(),
             watched: Mutex::default(),
             begun: Mutex::default(),
+            principal: payer,
+            _share: share,
             _held: Gauge::Sessions.hold(),
         });
         table.in_use.insert(id, session.clone());
         Ok(session)
     }
 
-    fn make_room(&self, table: &mut Table) {
-        table.in_use.retain(|_, session| !self.is_idle(session));
-        if table.in_use.len() < self.limit {
-            return;
+    /// A share for one more session of a caller, and room for it in the table.
+    fn share(&self, table: &mut Table, payer: &Principal) -> Result<Share, Rejection> {
+        let share = self.shares.take(payer).or_else(|_| {
+            self.evict(table, Some(payer));
+            self.shares.take(payer)
+        });
+        let share = share.map_err(Rejection::TooManySessions)?;
+        if table.in_use.len() >= self.limit {
+            self.evict(table, None);
         }
-        let used = |session: &Arc<Session>| session.used_ms.load(Ordering::Relaxed);
-        let oldest = table.in_use.iter().min_by_key(|(_, session)| used(session));
-        if let Some(id) = oldest.map(|(id, _)| id.clone()) {
-            table.in_use.remove(&id);
+        if table.in_use.len() >= self.limit {
+            let full = Exhausted::All { what: Scarce::Sessions, most: self.limit };
+            return Err(Rejection::TooManySessions(full));
         }
+        Ok(share)
+    }
+
+    /// Evicts sessions that were idle longest: of this caller, or of the one that has most.
+    fn evict(&self, table: &mut Table, of: Option<&Principal>) {
+        let mut idle: HashMap<&Principal, Vec<(u64, Arc<str>)>> = HashMap::new();
+        for (id, session) in &table.in_use {
+            let is_meant = of.is_none_or(|payer| *payer == session.principal);
+            if is_meant && self.is_evictable(session) {
+                let used = session.used_ms.load(Ordering::Relaxed);
+                idle.entry(&session.principal).or_default().push((used, id.clone()));
+            }
+        }
+        let Some(mut most) = idle.into_values().max_by_key(Vec::len) else { return };
+        most.sort_unstable();
+        for (_, id) in &most[..most.len().div_ceil(EVICTED)] {
+            table.in_use.remove(id);
+        }
+    }
+
+    /// Requests hold their session; an event stream is seen by its turn. The table is locked, so
+    /// that no request finds the session meanwhile.
+    fn is_evictable(&self, session: &Arc<Session>) -> bool {
+        Arc::strong_count(session) == 1
+            && session.streams.receiver_count() == 0
+            && (lock(&session.watched).is_empty() || self.is_idle(session))
     }
 
     /// Counts a session as used.
@@ -338,8 +386,9 @@ impl Sessions {
         &self,
         headers: &HeaderMap,
         claim: &HeaderClaim,
+        payer: impl FnOnce() -> Principal,
     ) -> Result<Arc<str>, Rejection> {
-        let id = self.find(headers, claim)?.id.clone();
+        let id = self.find(headers, claim, payer)?.id.clone();
         let mut table = self.write();
         table.in_use.remove(&id);
         if table.ended.len() >= ENDED

@@ -43,6 +43,7 @@ use crate::{
     jsonrpc::{self, Id, ObjectWriter},
     mcp::render::{http::Answer, result::MODERN_META},
     pipeline::{self, Invocation, Output},
+    shares::Principal,
     upstream::{Era, Subscribed, TASKS},
 };
 
@@ -57,6 +58,7 @@ const MOST_RESOURCES: usize = 1_000;
 pub(super) fn of_session(
     endpoint: &Arc<Endpoint>,
     session: &Arc<Session>,
+    payer: &Principal,
 ) -> Result<Response, Rejection> {
     let who = Who {
         era: Era::Legacy,
@@ -66,7 +68,7 @@ pub(super) fn of_session(
         session: None,
         takes_tasks: false,
     };
-    let mut watcher = Watcher::new(endpoint, &who)?;
+    let mut watcher = Watcher::new(endpoint, &who, payer)?;
     // What changed between the last list and this stream is told at once.
     watcher.compare_with(session.last_listed());
     let turn = session.take_stream();
@@ -184,7 +186,7 @@ pub(super) async fn subscribe(
         ..filter
     };
     // First of all: what changes from now on is told.
-    let watcher = Watcher::new(endpoint, who)?;
+    let watcher = Watcher::new(endpoint, who, &endpoint.payer(incoming.parts))?;
     let (resources, tasks) = tokio::join!(
         resources(endpoint, incoming, (who, &filter)),
         Tasks::watch(endpoint, (who, &context), &filter.task_ids),

@@ -16,6 +16,7 @@ mod lists;
 mod policy;
 mod projected;
 mod relayed;
+mod shares;
 mod streams;
 mod subscriptions;
 mod tasks;

@@ -78,9 +78,8 @@ fn of_upstream<'a>(tool: &str, error: &'a upstream::Error) -> Cow<'a, str> {
             open.retry_after.as_millis().div_ceil(1_000)
         ),
         upstream::Error::Overloaded(overloaded) => format!(
-            "The server behind {tool} has too much to do: {} calls wait for it already. Nothing was \
-             done. Try again later.",
-            overloaded.waiting
+            "The server behind {tool} has too much to do: {overloaded}. Nothing was done. Try again \
+             later."
         ),
         upstream::Error::Crowded(crowded) => format!(
             "The server behind {tool} works for {} other callers, and for no more at once. Nothing \

@@ -85,7 +85,7 @@ pub enum Error {
     /// It failed so often that it is spared for a while; nothing was sent.
     #[error(transparent)]
     Spared(#[from] super::breaker::Open),
-    /// It has more to do than it may have; nothing was sent.
+    /// It, or the caller, has as many requests or sessions at once as are allowed; nothing was sent.
     #[error(transparent)]
     Overloaded(#[from] super::gate::Overloaded),
     /// No more callers may have a process of their own; nothing was sent.
@@ -249,9 +249,9 @@ impl Error {
         }
     }
 
-    /// Whether it says nothing about how the upstream is: nobody asked it.
+    /// Whether it says nothing about how the upstream is, because nothing was sent to it.
     pub(super) fn is_beside_it(&self) -> bool {
-        matches!(self, Self::NoCredentials(_) | Self::NoSubject { .. })
+        matches!(self, Self::NoCredentials(_) | Self::NoSubject { .. } | Self::Overloaded(_))
     }
 
     /// Whether this is about reaching the upstream at all, rather than about one call.

@@ -21,7 +21,7 @@ fn sessions(limit: usize) -> Sessions {
 }
 
 fn is_open(sessions: &Sessions, id: &str, name: &str) -> bool {
-    sessions.find(&headers(id), &claim(name)).is_ok()
+    sessions.find(&headers(id), &claim(name), || None).is_ok()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_gateway_with_the_same_key_knows_the_session() {
     let capabilities = (&*raw(r#"{"elicitation":{}}"#)).into();
     let passport = Passport::new(claim("a"), Some(Arc::new(client.clone())), capabilities);
     let id = with(1).open(&passport).unwrap();
-    let session = with(1).find(&headers(&id), &claim("a")).unwrap();
+    let session = with(1).find(&headers(&id), &claim("a"), || None).unwrap();
     assert_eq!(session.client().as_deref(), Some(&client));
     assert_eq!(session.capabilities().as_json(), r#"{"elicitation":{}}"#);
     assert!(session.last_listed().is_some(), "its client may have seen another list");
@@ -54,9 +54,9 @@ fn a_session_is_its_openers_own() {
     let id = open(&sessions, "a");
     assert!(is_open(&sessions, &id, "a"));
     assert!(!is_open(&sessions, &id, "b"));
-    assert!(sessions.close(&headers(&id), &claim("b")).is_err());
+    assert!(sessions.close(&headers(&id), &claim("b"), || None).is_err());
     assert!(is_open(&sessions, &id, "a"), "nobody else can end it");
-    sessions.close(&headers(&id), &claim("a")).unwrap();
+    sessions.close(&headers(&id), &claim("a"), || None).unwrap();
     assert!(!is_open(&sessions, &id, "a"));
 }
 
@@ -64,7 +64,7 @@ fn a_session_is_its_openers_own() {
 fn requests_must_name_one_session() {
     let sessions = sessions(10);
     let id = open(&sessions, "a");
-    let find = |headers: &HeaderMap| sessions.find(headers, &claim("a")).map(|_| ());
+    let find = |headers: &HeaderMap| sessions.find(headers, &claim("a"), || None).map(|_| ());
     assert_eq!(find(&HeaderMap::new()), Err(Rejection::SessionRequired));
     assert_eq!(find(&headers("nope")), Err(Rejection::SessionUnknown));
     let mut two = headers(&id);
@@ -74,8 +74,8 @@ fn requests_must_name_one_session() {
 
 #[test]
 fn when_full_what_was_idle_longest_is_forgotten_and_comes_back() {
-    let sessions = sessions(3);
-    let find = |id: &str| sessions.find(&headers(id), &claim("a")).unwrap();
+    let sessions = sessions(12);
+    let find = |id: &str| sessions.find(&headers(id), &claim("a"), || None).unwrap();
     let ids: Vec<_> = (0..3).map(|_| open(&sessions, "a")).collect();
     let level = RawValue::from_string("\"info\"".to_owned()).unwrap();
     for id in &ids {
@@ -98,17 +98,18 @@ fn what_is_idle_for_long_is_forgotten_first() {
     // The clock starts an hour ago, so a session that was used at its start is long idle.
     sessions.started = Instant::now().checked_sub(Duration::from_hours(1)).unwrap();
     let (idle, other) = (open(&sessions, "a"), open(&sessions, "a"));
-    let session = sessions.find(&headers(&idle), &claim("a")).unwrap();
+    let session = sessions.find(&headers(&idle), &claim("a"), || None).unwrap();
     session.used_ms.store(0, Ordering::Relaxed);
+    drop(session);
     assert!(is_open(&sessions, &other, "a"));
     assert!(!sessions.table.read().unwrap().in_use.contains_key(idle.as_str()));
 }
 
 #[tokio::test]
 async fn answers_find_their_questions_once() {
-    let sessions = sessions(2);
+    let sessions = sessions(8);
     let id = open(&sessions, "a");
-    let session = sessions.find(&headers(&id), &claim("a")).unwrap();
+    let session = sessions.find(&headers(&id), &claim("a"), || None).unwrap();
     let raw = || RawValue::from_string("{}".to_owned()).unwrap();
     let (ask, asked) = oneshot::channel();
     let number = session.ask(ask).unwrap().to_string();
@@ -130,24 +131,24 @@ async fn answers_find_their_questions_once() {
 
 #[tokio::test]
 async fn only_the_newest_stream_is_served_and_none_after_the_end() {
-    let sessions = sessions(2);
+    let sessions = sessions(8);
     let id = open(&sessions, "a");
-    let session = sessions.find(&headers(&id), &claim("a")).unwrap();
+    let session = sessions.find(&headers(&id), &claim("a"), || None).unwrap();
     let mut first = session.take_stream();
     assert!(!first.has_changed().unwrap());
     let mut second = session.take_stream();
     first.changed().await.unwrap();
     assert!(!second.has_changed().unwrap());
     drop(session);
-    sessions.close(&headers(&id), &claim("a")).unwrap();
+    sessions.close(&headers(&id), &claim("a"), || None).unwrap();
     assert!(second.changed().await.is_err(), "the session is gone");
 }
 
 #[tokio::test]
 async fn a_call_can_be_cancelled_while_it_runs() {
-    let sessions = sessions(2);
+    let sessions = sessions(8);
     let id = open(&sessions, "a");
-    let session = sessions.find(&headers(&id), &claim("a")).unwrap();
+    let session = sessions.find(&headers(&id), &claim("a"), || None).unwrap();
     let (one, two) = (session.begin("1").unwrap(), session.begin("\"1\"").unwrap());
     assert!(matches!(session.begin("1"), Err(Rejection::IdInUse)));
     session.cancel("\"1\"");

@@ -18,6 +18,7 @@ use super::super::{Endpoint, Rejection, manner::Who};
 use crate::{
     audit::{Gauge, Held},
     freshness::Verdict,
+    shares::{Exhausted, Principal, Scarce, Share},
     upstream::{Announcement, Definitions, Entries, News, TargetId, naming::Interfaces},
     view::shown::Showcase,
 };
@@ -64,6 +65,7 @@ pub(super) struct Watcher {
     announced: Vec<Announcement>,
     changes: VecDeque<Change>,
     _permit: OwnedSemaphorePermit,
+    _share: Share,
     _held: Held,
 }
 
@@ -78,11 +80,16 @@ struct Sight {
 }
 
 impl Watcher {
-    /// Begins to watch; the number of watchers is bounded.
-    pub(super) fn new(endpoint: &Arc<Endpoint>, who: &Who) -> Result<Self, Rejection> {
-        let limit = endpoint.state.most_streams;
+    /// Begins to watch; the number of watchers is bounded, of all callers and of each.
+    pub(super) fn new(
+        endpoint: &Arc<Endpoint>,
+        who: &Who,
+        payer: &Principal,
+    ) -> Result<Self, Rejection> {
+        let share = endpoint.state.stream_shares.take(payer).map_err(Rejection::TooManyStreams)?;
         let permit = endpoint.state.streams.clone().try_acquire_owned();
-        let permit = permit.map_err(|_| Rejection::TooManyStreams { limit })?;
+        let full = Exhausted::All { what: Scarce::Streams, most: endpoint.state.most_streams };
+        let permit = permit.map_err(|_| Rejection::TooManyStreams(full))?;
         let (catalog, definitions) = endpoint.gateway.views().subscribe();
         let mut watcher = Self {
             endpoint: endpoint.clone(),
@@ -95,6 +102,7 @@ impl Watcher {
             announced: Vec::new(),
             changes: VecDeque::new(),
             _permit: permit,
+            _share: share,
             _held: Gauge::Streams.hold(),
         };
         watcher.mark_seen();

@@ -2,11 +2,17 @@
 
 use std::{
     collections::BTreeMap,
+    net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use axum::{Json, Router, body::Body, extract::State, response::IntoResponse as _};
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::{ConnectInfo, State},
+    response::IntoResponse as _,
+};
 use http::{HeaderMap, Method, Request, StatusCode};
 use registry_core::{Catalog, Key};
 use serde_json::{Value, json};
@@ -67,7 +73,7 @@ impl Default for Setup {
             request_bytes: 64 * 1024,
             buffered_bytes: 512 * 1024 * 1024,
             limits: UpstreamLimits {
-                sessions: 4,
+                sessions: 64,
                 call_timeout_ms: 500,
                 ..UpstreamLimits::default()
             },
@@ -299,6 +305,14 @@ impl Ask {
     pub(super) fn legacy(session: &str, method: &str, params: Value) -> Self {
         let body = json!({ "jsonrpc": "2.0", "id": 8, "method": method, "params": params });
         Self::new(body).with("mcp-session-id", session).with("mcp-protocol-version", "2025-11-25")
+    }
+
+    /// From a network address.
+    pub(super) fn build_from(self, address: &str) -> Request<Body> {
+        let mut request = self.build();
+        let peer = SocketAddr::new(address.parse().unwrap(), 1);
+        request.extensions_mut().insert(ConnectInfo(peer));
+        request
     }
 
     pub(super) fn by(self, agent: &str) -> Self {

@@ -81,9 +81,13 @@ pub(super) fn open_task(tool: &str, why: &str, said: Option<&str>) -> String {
 /// Who has as much of something as it may; of a call that was to wait, more is to say.
 pub(super) fn exhausted(tool: &str, why: &Exhausted) -> String {
     match why.what() {
-        Scarce::Watches | Scarce::Tasks | Scarce::Keys | Scarce::Detached | Scarce::Events => {
-            why.to_string()
-        }
+        Scarce::Watches
+        | Scarce::Tasks
+        | Scarce::Keys
+        | Scarce::Detached
+        | Scarce::Events
+        | Scarce::Sessions
+        | Scarce::Streams => why.to_string(),
         Scarce::Buffers => format!(
             "The gateway has no memory left for the result of {tool} and discarded it: {why}. Whether \
              the tool did its work is not known. Retry later, with fewer or smaller calls at once."

@@ -3,8 +3,9 @@
 //! An upstream of both eras is spoken to in the caller's: whether it has the older one shows when
 //! the first such caller comes. An upstream of the older era alone asks callers without sessions,
 //! too: each request of theirs has a session for itself while it runs, and the next request of
-//! somebody who can be asked the same has it after that. Deliberately absent: who the callers are;
-//! an id stands for one.
+//! somebody who can be asked the same has it after that. A new session replaces the one that was
+//! idle longest, and never one with a running request. A quarter of the sessions is the most for
+//! one caller.
 
 use std::{
     collections::HashMap,
@@ -21,10 +22,12 @@ use tokio::{
 };
 
 use super::{Error, HttpLink, OnBehalf, Phase, Session, listen};
-use crate::{identity::SubjectToken, upstream::request::Context};
+use crate::{
+    identity::SubjectToken,
+    shares::Principal,
+    upstream::{gate::Overloaded, request::Context},
+};
 
-/// How long a session may be idle before it gives way to a new one.
-const IDLE: Duration = Duration::from_mins(30);
 /// How long the first request of a session waits for the stream of the server's questions. There
 /// are servers that answer the `GET` only when they have something to say.
 const STREAM: Duration = Duration::from_secs(1);
@@ -80,10 +83,23 @@ impl Drop for Lease<'_> {
     }
 }
 
+/// The session of a caller, which is opened once.
+type Place = Arc<OnceCell<Arc<Session>>>;
+
 #[derive(Debug)]
 struct Entry {
-    session: Arc<OnceCell<Arc<Session>>>,
+    session: Place,
+    /// The caller against whose share it counts.
+    principal: Principal,
     used: Instant,
+}
+
+impl Entry {
+    /// Whether a request opens it or runs in it. Requests hold it; other holders do so for moments.
+    fn is_in_use(&self) -> bool {
+        let has_holders = |session: &Arc<Session>| Arc::strong_count(session) > 1;
+        Arc::strong_count(&self.session) > 1 || self.session.get().is_some_and(has_holders)
+    }
 }
 
 impl OwnSessions {
@@ -147,33 +163,48 @@ impl OwnSessions {
         self.table().drain().filter_map(|(_, entry)| entry.session.get().cloned()).collect()
     }
 
-    /// A caller's place, and the sessions that gave way to it.
-    fn place(&self, id: &Arc<str>) -> (Arc<OnceCell<Arc<Session>>>, Vec<Arc<Session>>) {
+    /// The place of a session, and the session that it replaces.
+    fn place(
+        &self,
+        id: &Arc<str>,
+        principal: &Principal,
+    ) -> Result<(Place, Option<Arc<Session>>), Overloaded> {
         let mut table = self.table();
         let now = Instant::now();
         if let Some(entry) = table.get_mut(id) {
             entry.used = now;
-            return (Arc::clone(&entry.session), Vec::new());
+            return Ok((Arc::clone(&entry.session), None));
         }
-        let mut gone = Vec::new();
-        if table.len() >= self.limit {
-            let idle = |entry: &Entry| now.duration_since(entry.used) > IDLE;
-            let oldest = table.values().map(|entry| entry.used).min();
-            let leaves = |entry: &Entry| idle(entry) || Some(entry.used) == oldest;
-            table.retain(|_, entry| {
-                let stays = !leaves(entry);
-                gone.extend(entry.session.get().filter(|_| !stays).cloned());
-                stays
-            });
-        }
-        let session = Arc::new(OnceCell::new());
-        table.insert(Arc::clone(id), Entry { session: Arc::clone(&session), used: now });
-        (session, gone)
+        let share = (self.limit / 4).max(1);
+        let is_own = |entry: &Entry| entry.principal == *principal;
+        let replaced = if table.values().filter(|entry| is_own(entry)).count() >= share {
+            let full = Overloaded::CallerSessions { most: share };
+            replace(&mut table, is_own).ok_or(full)?
+        } else if table.len() >= self.limit {
+            replace(&mut table, |_| true).ok_or(Overloaded::Sessions { most: self.limit })?
+        } else {
+            None
+        };
+        let session = Place::default();
+        let entry =
+            Entry { session: Arc::clone(&session), principal: principal.clone(), used: now };
+        table.insert(Arc::clone(id), entry);
+        Ok((session, replaced))
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Entry>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Takes out the session of some that was idle longest; `None` if all are in use.
+fn replace(
+    table: &mut HashMap<Arc<str>, Entry>,
+    of: impl Fn(&Entry) -> bool,
+) -> Option<Option<Arc<Session>>> {
+    let idle = table.iter().filter(|(_, entry)| of(entry) && !entry.is_in_use());
+    let id = idle.min_by_key(|(_, entry)| entry.used).map(|(id, _)| Arc::clone(id))?;
+    Some(table.remove(&id)?.session.get().cloned())
 }
 
 /// The id of the session that all requests of a caller share that has none of its own.
@@ -190,8 +221,8 @@ pub(super) async fn session(
     if link.own.is_modern_only.load(Ordering::Relaxed) {
         return Ok(Arc::clone(shared));
     }
-    let (place, gone) = link.own.place(id);
-    for session in gone {
+    let (place, replaced) = link.own.place(id, context.payer())?;
+    if let Some(session) = replaced {
         link.end_in_background(&session);
     }
     match place.get_or_try_init(|| open(link, context, caller)).await {

@@ -11,12 +11,13 @@ use std::{
 
 use http::{HeaderName, HeaderValue};
 use registry_follow::jittered;
-use tokio::{sync::SemaphorePermit, time::timeout};
+use tokio::time::timeout;
 
 use super::{
     super::{
         departure::Departure,
         error::{Error, Phase},
+        gate::Place,
         message::Outgoing,
         reply::RawResult,
         request::{Method, Request},
@@ -59,9 +60,11 @@ impl Target {
         outcome
     }
 
-    /// Waits for a place, as long as a call may take at all.
-    async fn turn(&self, request: &Request<'_>) -> Result<SemaphorePermit<'_>, Error> {
-        let waited = timeout(self.limit(request), self.gate.enter()).await;
+    /// Waits for a place, as long as a call may take at all. A caller that is no principal is its
+    /// network address.
+    async fn turn(&self, request: &Request<'_>) -> Result<Place<'_>, Error> {
+        let caller = request.principal.as_ref().or(request.context.payer().as_ref()).cloned();
+        let waited = timeout(self.limit(request), self.gate.enter(&caller)).await;
         Ok(waited.unwrap_or_else(|_| Err(self.gate.overloaded()))?)
     }
 

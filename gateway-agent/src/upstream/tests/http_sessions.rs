@@ -149,3 +149,35 @@ async fn a_session_that_is_given_up_is_ended() {
     assert_eq!(upstreams.must_call("{}").await, "{}");
     assert_eq!(fake.seen("initialize").len(), 2);
 }
+
+/// Calls of a caller with a session of its own.
+async fn call_in(upstreams: &Upstreams, session: &str) -> Result<RawResult, Error> {
+    let context = Context { session: Some(session.into()), ..Context::default() };
+    upstreams.run(&key(), "t", Request::plain(Method::CallTool, &[], &context)).await
+}
+
+#[tokio::test]
+async fn session_with_a_running_request_is_not_replaced() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let fake = Fake::legacy(|seen| match CALLS.fetch_add(1, Ordering::SeqCst) {
+        0 => Reply::Stall,
+        _ => seen.result(&json!({})),
+    })
+    .await;
+    let limits = UpstreamLimits { sessions: 1, ..limits() };
+    let upstreams = start(fake.transport(), limits, TIMING);
+    upstreams.until_up().await;
+    let ended = || fake.all_seen().into_iter().filter(|seen| seen.http_method == "DELETE").count();
+    let first = tokio::spawn({
+        let upstreams = upstreams.clone();
+        async move { call_in(&upstreams, "one").await.map(|_| ()) }
+    });
+    eventually(|| async { fake.seen("tools/call").len() == 1 }).await;
+    let error = call_in(&upstreams, "two").await.unwrap_err();
+    let full = Overloaded::CallerSessions { most: 1 };
+    assert!(matches!(error, Error::Overloaded(why) if why == full), "{error}");
+    assert_eq!(ended(), 0);
+    first.abort();
+    eventually(|| async { call_in(&upstreams, "two").await.is_ok() }).await;
+    eventually(|| async { ended() == 1 }).await;
+}

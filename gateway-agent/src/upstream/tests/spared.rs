@@ -16,7 +16,7 @@ async fn who_finds_no_room_is_told_at_once() {
     eventually(|| async { fake.seen("tools/call").len() == 1 }).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(matches!(error, Error::Overloaded(Overloaded { waiting: 1 })), "{error}");
+    assert!(matches!(error, Error::Overloaded(Overloaded::All { waiting: 1 })), "{error}");
     assert_eq!(fake.seen("tools/call").len(), 1, "the second waits for the first");
     calls.iter().for_each(tokio::task::JoinHandle::abort);
 }
