@@ -128,7 +128,7 @@ impl HttpLink {
         if doubt::must_start_over(session.era, outgoing, &answer) {
             let is_gone = session.is_gone(&answer);
             if self.forget(&session) && answer.is_ok() && !is_gone {
-                self.end_in_background(&session);
+                self.end_when_unused(&session);
             }
             if is_gone {
                 let again = async {
@@ -143,8 +143,9 @@ impl HttpLink {
         Ok((answer?.into_reply()?, session.era))
     }
 
-    /// Forgets a session, and says whether it was still known.
+    /// Forgets a session, and says whether it was still known. Requests that run in it go on.
     fn forget(&self, session: &Arc<Session>) -> bool {
+        session.forget();
         if self.own.forget(session) {
             return true;
         }
@@ -158,6 +159,21 @@ impl HttpLink {
             let request = self.way.address.delete(session.headers.clone());
             self.way.send_in_background(request, session.on_behalf(), ());
         }
+    }
+
+    /// Ends a session in doubt once no request runs in it: other callers may share it, and the
+    /// upstream may still know it.
+    fn end_when_unused(&self, session: &Session) {
+        if !session.has_id {
+            return;
+        }
+        let request = self.way.address.delete(session.headers.clone());
+        let (way, on_behalf) = (Arc::clone(&self.way), session.on_behalf());
+        let unused = session.ended();
+        tokio::spawn(async move {
+            unused.cancelled().await;
+            way.send_in_background(request, on_behalf, ());
+        });
     }
 
     /// Passes on what a caller says in its session, if there is one for it here.

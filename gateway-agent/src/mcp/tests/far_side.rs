@@ -125,6 +125,11 @@ async fn answer(
             }
             respond(task)
         }
+        ("tools/call", _) if body["params"]["name"] == "doubts" => {
+            let error = json!({ "code": -32_600, "message": "no valid session" });
+            let answer = Json(json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+            (StatusCode::BAD_REQUEST, answer).into_response()
+        }
         ("tools/call", _) => call(&side, session, &body),
         (method, _) if method.starts_with("notifications/") => StatusCode::ACCEPTED.into_response(),
         (method, _) => match simple(method, &body["params"]) {

@@ -24,11 +24,12 @@ async fn bench(era: Era) -> (Bench, FarSide) {
     let limits =
         UpstreamLimits { sessions: 8, call_timeout_ms: 3_000, ..UpstreamLimits::default() };
     let setup = Setup { transport: Some(transport), limits, ..Setup::default() };
-    let tools = ["asks", "tells"];
+    let tools = ["asks", "tells", "doubts"];
     let entities = vec![
         server("up", &tools, &["resources"]),
         tool("asks", "1.0.0", json!({})),
         tool("tells", "1.0.0", json!({})),
+        tool("doubts", "1.0.0", json!({})),
         agent("a", "1.0.0", &tools.map(|tool| (tool, "1.0.0"))),
     ];
     (Bench::start(setup, entities).await, far_side)
@@ -134,6 +135,17 @@ async fn caller_has_a_quarter_of_the_event_streams() {
     assert_eq!(other.status(), 200, "others have room");
     open.pop();
     assert_eq!(listen(FLOODER).await.status(), 200);
+}
+
+#[tokio::test]
+async fn upstream_session_in_doubt_ends_despite_its_stream() {
+    let (bench, far_side) = bench(Era::Legacy).await;
+    acceptable(|| far_side.listeners() == 1).await;
+    let shared = far_side.seen("tools/list")[0].0.clone();
+    bench.call("", "doubts", json!({})).await;
+    acceptable(|| !far_side.seen("DELETE").is_empty()).await;
+    assert_eq!(far_side.seen("DELETE")[0].0, shared);
+    bench.call("", "tells", json!({})).await.result();
 }
 
 #[tokio::test]

@@ -8,6 +8,11 @@ use http::StatusCode;
 use super::{Answer, Era, Error, Outgoing, Verdict, answer, handshake};
 use crate::{jsonrpc::code, upstream::reply::Reply};
 
+/// The code with which the official SDKs answer where a session is missing.
+const SERVER_ERROR: i64 = -32_000;
+/// The code with which they answer for a session that has expired.
+const SESSION_NOT_FOUND: i64 = -32_001;
+
 /// Whether what is known about the upstream is in doubt.
 pub(super) fn must_start_over(
     era: Era,
@@ -22,8 +27,7 @@ pub(super) fn must_start_over(
     if answer::is_refusal(answer.status) {
         return false;
     }
-    // Some say in JSON-RPC that they forgot the session or never knew one, with 404, or with 400
-    // against the specification.
+    // 404 means that the session has expired. Some servers say so in JSON-RPC, and some with 400.
     let may_mean_session = matches!(
         answer.status,
         StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED
@@ -38,8 +42,14 @@ pub(super) fn must_start_over(
     match era {
         Era::Modern if error.code == code::UNSUPPORTED_PROTOCOL_VERSION => true,
         Era::Modern => may_mean_session && !is_modern(error.code),
-        Era::Legacy => may_mean_session,
+        Era::Legacy => may_mean_session && is_about_session(error.code),
     }
+}
+
+/// Whether legacy servers answer with this code to a request in a session that they do not know.
+/// Other errors are about the request, so they are no reason to end a session that others use.
+fn is_about_session(error: i64) -> bool {
+    matches!(error, SERVER_ERROR | SESSION_NOT_FOUND | code::INVALID_REQUEST)
 }
 
 /// Whether a modern server answers so, with such a status, to a request that it understood.

@@ -90,6 +90,8 @@ async fn once(
         return tokio::select! {
             outcome = hear(link, &session, request) => outcome,
             outcome = keep_telling => outcome,
+            // A stream would keep the session from its end.
+            () = session.forgotten() => Ok(()),
         };
     }
     let mut before = None;

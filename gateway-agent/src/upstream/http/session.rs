@@ -42,6 +42,8 @@ pub(super) struct Session {
     /// Cancelled when nobody has the session any more.
     ended: CancellationToken,
     _end: DropGuard,
+    /// Cancelled when new requests go over another session.
+    forgotten: CancellationToken,
     /// The least severity of log messages that it was told to send, in [`LOG_LEVELS`]; past their
     /// end before it was told.
     log_level: AtomicUsize,
@@ -87,6 +89,7 @@ impl Session {
             entered: AtomicU64::new(0),
             _end: ended.clone().drop_guard(),
             ended,
+            forgotten: CancellationToken::new(),
             log_level: AtomicUsize::new(usize::MAX),
         }
     }
@@ -94,6 +97,16 @@ impl Session {
     /// Cancelled when nobody has the session any more.
     pub(super) fn ended(&self) -> CancellationToken {
         self.ended.clone()
+    }
+
+    /// New requests go over another session.
+    pub(super) fn forget(&self) {
+        self.forgotten.cancel();
+    }
+
+    /// Resolves when new requests go over another session.
+    pub(super) async fn forgotten(&self) {
+        self.forgotten.cancelled().await;
     }
 
     /// In whose name it is.

@@ -181,3 +181,53 @@ async fn session_with_a_running_request_is_not_replaced() {
     eventually(|| async { call_in(&upstreams, "two").await.is_ok() }).await;
     eventually(|| async { ended() == 1 }).await;
 }
+
+/// A legacy far side whose tool waits, or fails with this status and code.
+async fn failing(status: u16, code: i64) -> Fake {
+    Fake::legacy(move |seen| {
+        let arguments = &seen.body["params"]["arguments"];
+        if arguments["wait"] == true {
+            return late(Duration::from_millis(500), seen.result(&json!({"waited": true})));
+        }
+        match arguments["bad"].as_bool() {
+            Some(true) => seen.error(status, &json!({"code": code, "message": "?"})),
+            _ => seen.result(&json!({})),
+        }
+    })
+    .await
+}
+
+/// A caller's bad request while another caller's request runs. Returns the number of sessions.
+async fn sessions_after_failure(status: u16, code: i64) -> usize {
+    let fake = failing(status, code).await;
+    let upstreams = start(fake.transport(), limits(), TIMING);
+    upstreams.until_up().await;
+    let running = tokio::spawn({
+        let upstreams = upstreams.clone();
+        async move { upstreams.must_call(r#"{"wait":true}"#).await }
+    });
+    eventually(|| async { fake.seen("tools/call").len() == 1 }).await;
+    upstreams.try_call(r#"{"bad":true}"#).await.unwrap_err();
+    assert_eq!(upstreams.must_call("{}").await, "{}");
+    let ended = || fake.all_seen().into_iter().filter(|seen| seen.http_method == "DELETE").count();
+    assert!(!running.is_finished(), "the test was too slow");
+    assert_eq!(ended(), 0, "{status} {code}: a request still runs in the session");
+    assert_eq!(running.await.unwrap(), r#"{"waited":true}"#, "{status} {code}");
+    let sessions = fake.seen("initialize").len();
+    eventually(|| async { ended() == sessions - 1 }).await;
+    sessions
+}
+
+#[tokio::test]
+async fn rejected_arguments_do_not_end_the_shared_session() {
+    for (status, code) in [(400, -32_602), (404, -32_602), (405, -32_601), (400, -32_603)] {
+        assert_eq!(sessions_after_failure(status, code).await, 1, "{status} {code}");
+    }
+}
+
+#[tokio::test]
+async fn doubtful_session_ends_after_its_last_request() {
+    for (status, code) in [(400, -32_000), (400, -32_001), (400, -32_600)] {
+        assert_eq!(sessions_after_failure(status, code).await, 2, "{status} {code}");
+    }
+}
