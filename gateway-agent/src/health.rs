@@ -1,7 +1,8 @@
 //! `/livez`, `/readyz` and `/metrics`.
 //!
-//! Who may call tools may read these, so they tell states and numbers, and leave reasons to the
-//! log. Deliberately absent: judging the targets; a gateway is ready when it has a catalog that is
+//! Everyone who reaches the callers' address may read these. There they tell states and numbers and
+//! the names of targets, but not the names of tools, which only the admin address tells. Reasons
+//! are in the log. Deliberately absent: judging the targets; a gateway is ready when it has a catalog that is
 //! not too old for everything.
 
 use std::{
@@ -118,13 +119,18 @@ pub(crate) fn connection_rejected() {
     metrics::counter!("gateway_rejected_connections_total").increment(1);
 }
 
-/// The routes.
+/// The routes of the callers' address.
 pub fn router(health: Health) -> Router {
-    Router::new()
-        .route("/livez", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .with_state(health)
+    probes().route("/metrics", get(public_metrics)).with_state(health)
+}
+
+/// The routes of the admin address.
+pub(crate) fn admin_router(health: Health) -> Router {
+    probes().route("/metrics", get(metrics)).with_state(health)
+}
+
+fn probes() -> Router<Health> {
+    Router::new().route("/livez", get(async || "ok\n")).route("/readyz", get(readyz))
 }
 
 /// The answer of `/readyz`.
@@ -202,7 +208,27 @@ fn targets(upstreams: &Upstreams, catalog: &Catalog) -> Vec<TargetReadiness> {
 
 async fn metrics(State(health): State<Health>) -> impl IntoResponse {
     set_gauges(&health);
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], health.metrics.render())
+    page(health.metrics.render())
+}
+
+async fn public_metrics(State(health): State<Health>) -> impl IntoResponse {
+    set_gauges(&health);
+    page(without_tools(&health.metrics.render()))
+}
+
+fn page(text: String) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
+}
+
+/// The metrics without the series that have the name of a tool as a label.
+fn without_tools(metrics: &str) -> String {
+    let mut public = String::with_capacity(metrics.len());
+    // A quotation mark inside of a value is escaped, so this is not the text of another label.
+    let has_no_tool = |family: &&str| !family.contains("{tool=\"") && !family.contains(",tool=\"");
+    for family in metrics.split_inclusive("\n\n").filter(has_no_tool) {
+        public.push_str(family);
+    }
+    public
 }
 
 /// What is a state rather than an event is read when somebody asks.
@@ -260,5 +286,19 @@ fn set_gauges_of(server: &str, (present, is_spared, load): (&str, bool, [usize; 
     for (what, count) in ["running", "waiting"].into_iter().zip(load) {
         metrics::gauge!("gateway_target_requests", "server" => server(), "what" => what)
             .set(count as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn public_metrics_omit_series_with_names_of_tools() {
+        let page = "# TYPE a counter\na{tool=\"secret\",x=\"1\"} 1\na{tool=\"other\"} 2\n\n\
+            # TYPE b counter\nb{x=\"1\",tool=\"secret\"} 1\n\n\
+            # TYPE c counter\nc{server=\"{tool=\\\"x\"} 1\n\n";
+        let public = without_tools(page);
+        assert_eq!(public, "# TYPE c counter\nc{server=\"{tool=\\\"x\"} 1\n\n");
     }
 }

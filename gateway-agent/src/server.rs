@@ -140,8 +140,8 @@ pub async fn run(
     let draining = health.draining.clone();
     let lanes = Arc::new(Lanes::start().map_err(Error::Lanes)?);
     let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams));
-    let probes = health::router(health);
-    let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, &probes)).await?;
+    let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
+    let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
     let of_address = config.address_connections.unwrap_or_else(capacity::address_connections);
     let door = Door { listener, tls, lanes: lanes.clone(), of_address };
     let callers = layers::around(mcp.router().merge(probes));
@@ -196,7 +196,7 @@ fn admin_routes(
 async fn open_admin(
     config: &Config,
     (tls, lanes): (Option<Acceptor>, Arc<Lanes>),
-    (routes, probes): (Router, &Router),
+    (routes, probes): (Router, Router),
 ) -> Result<Option<(Door, Router)>, Error> {
     let Some(admin) = &config.admin else { return Ok(None) };
     let address = admin.listen;
@@ -205,7 +205,7 @@ async fn open_admin(
     let address = listener.local_addr()?;
     tracing::info!(%address, "the admin routes are served");
     let door = Door { listener, tls, lanes, of_address: capacity::address_connections() };
-    let routes = admin::guarded(routes, admin, address).merge(probes.clone());
+    let routes = admin::guarded(routes, admin, address).merge(probes);
     Ok(Some((door, layers::around(routes))))
 }
 

@@ -30,14 +30,15 @@ impl Scene {
         std::fs::write(token.path(), format!("{TOKEN}\n")).expect("written");
         let example = acceptance::root().join("examples/registry-v2.json");
         let (url, file) = (&upstream.url, token.path().display());
-        let gateway = Gateway::start(&GatewayOptions {
+        let options = GatewayOptions {
             source: format!("file://{}", example.display()),
             targets: format!(
                 "targets: [{{ server: fetch-server, version: 1.2.3, http: \"{url}\" }}]\n"
             ),
             runtime: None,
             more: format!("admin: 127.0.0.1:0\nadminTokenFile: {file}\n{more}"),
-        });
+        };
+        let gateway = Gateway::start(&options);
         gateway.ready().await;
         acceptance::eventually("the upstream is up", || async {
             gateway.process.stderr().contains("upstream is up")
@@ -82,6 +83,12 @@ impl Scene {
 
     fn admin(&self) -> String {
         self.gateway.admin_url()
+    }
+
+    /// The metrics that an address shows.
+    async fn metrics(&self, address: &str) -> String {
+        let answer = self.http.get(format!("{address}/metrics")).send().await;
+        answer.expect("metrics").text().await.expect("text")
     }
 
     async fn look(&self, path: &str, token: Option<&str>) -> (u16, Value) {
@@ -199,13 +206,25 @@ async fn a_collector_gets_sampled_spans_and_none_that_hangs_delays_a_call() {
 }
 
 #[tokio::test]
+async fn only_the_admin_address_shows_metrics_of_tools() {
+    let scene = Scene::start("").await;
+    scene.call("fetch", &[], json!({})).await;
+    let admin = scene.metrics(&scene.admin()).await;
+    assert!(
+        admin.contains(r#"gateway_calls_by_tool_total{tool="fetch",outcome="ok"} 1"#),
+        "{admin}"
+    );
+    let public = scene.metrics(&scene.gateway.url()).await;
+    assert!(!public.contains("fetch\"") && !public.contains("by_tool"), "{public}");
+    let both = r#"gateway_tool_calls_total{era="modern",outcome="ok"} 1"#;
+    assert!(public.contains(both) && admin.contains(both), "{public}");
+}
+
+#[tokio::test]
 async fn no_caller_can_make_the_metrics_grow() {
     let scene = Scene::start("").await;
     scene.call("fetch", &[], json!({})).await;
-    let metrics = || async {
-        let url = format!("{}/metrics", scene.gateway.url());
-        reqwest::get(url).await.expect("metrics").text().await.expect("text")
-    };
+    let metrics = || async { scene.metrics(&scene.admin()).await };
     scene.call("made-up", &[], json!({})).await;
     // What the tools' servers list is judged in the background, which callers do not hasten.
     let is_of_calls = |line: &&str| line.starts_with("gateway_") && !line.contains("contract");
