@@ -25,6 +25,11 @@ struct Scene {
 impl Scene {
     /// A gateway of one tool, with an admin address that asks for a token.
     async fn start(more: &str) -> Self {
+        Self::start_in(more, &[]).await
+    }
+
+    /// The same with environment variables.
+    async fn start_in(more: &str, variables: &[(&str, &str)]) -> Self {
         let upstream = Liar::start(upstream()).await;
         let token = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(token.path(), format!("{TOKEN}\n")).expect("written");
@@ -38,7 +43,7 @@ impl Scene {
             runtime: None,
             more: format!("admin: 127.0.0.1:0\nadminTokenFile: {file}\n{more}"),
         };
-        let gateway = Gateway::start(&options);
+        let gateway = Gateway::start_in(&options, (&[], variables));
         gateway.ready().await;
         acceptance::eventually("the upstream is up", || async {
             gateway.process.stderr().contains("upstream is up")
@@ -203,6 +208,52 @@ async fn a_collector_gets_sampled_spans_and_none_that_hangs_delays_a_call() {
         text.contains("gateway_trace_spans_dropped_total")
     })
     .await;
+}
+
+/// A collector that sends elsewhere what it gets.
+async fn redirecting(to: &Liar) -> Liar {
+    let to = to.url.clone();
+    let answer = format!(
+        "HTTP/1.1 307 Temporary Redirect\r\nlocation: {to}\r\nconnection: close\r\n\
+         content-length: 0\r\n\r\n"
+    );
+    Liar::start(std::sync::Arc::new(move |_, _| Some(answer.clone()))).await
+}
+
+fn traced_to(collector: &Liar) -> String {
+    let url = collector.url.trim_end_matches("/mcp");
+    format!("tracing: {{ otlp: {{ endpoint: \"{url}\", headers: {{ x-key: k1 }} }} }}\n")
+}
+
+#[tokio::test]
+async fn trace_exporter_follows_no_redirect_of_its_collector() {
+    let other = Liar::start(upstream()).await;
+    let collector = redirecting(&other).await;
+    let scene = Scene::start(&traced_to(&collector)).await;
+    scene.call("fetch", &[], json!({})).await;
+    acceptance::eventually("the spans are dropped", || async {
+        let metrics = scene.metrics(&scene.gateway.url()).await;
+        metrics.contains(r#"gateway_trace_spans_dropped_total{reason="collector"} 2"#)
+            || !other.seen().is_empty()
+    })
+    .await;
+    assert!(collector.seen().contains("x-key: k1"));
+    assert_eq!(other.seen(), "");
+}
+
+#[tokio::test]
+async fn trace_exporter_ignores_proxies_of_the_environment() {
+    let (proxy, collector) = (Liar::start(upstream()).await, Liar::start(upstream()).await);
+    let url = proxy.url.trim_end_matches("/mcp");
+    let variables = [("HTTP_PROXY", url), ("http_proxy", url), ("ALL_PROXY", url)];
+    let scene = Scene::start_in(&traced_to(&collector), &variables).await;
+    scene.call("fetch", &[], json!({})).await;
+    acceptance::eventually("the spans arrive somewhere", || async {
+        !collector.seen().is_empty() || !proxy.seen().is_empty()
+    })
+    .await;
+    assert_eq!(proxy.seen(), "");
+    assert!(collector.seen().contains("POST /v1/traces"));
 }
 
 #[tokio::test]

@@ -107,9 +107,17 @@ impl Gateway {
 
     /// The same with more arguments.
     pub fn start_with(options: &GatewayOptions, arguments: &[&str]) -> Self {
+        Self::start_in(options, (arguments, &[]))
+    }
+
+    /// The same with more arguments and environment variables.
+    pub fn start_in(
+        options: &GatewayOptions,
+        (arguments, variables): (&[&str], &[(&str, &str)]),
+    ) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         write_config(dir.path(), "127.0.0.1:0", options);
-        let process = spawn(dir.path(), arguments);
+        let process = spawn(dir.path(), (arguments, variables));
         let address = process.address();
         Self { process, address, dir }
     }
@@ -117,7 +125,7 @@ impl Gateway {
     /// Starts it again: same address, same cache, perhaps another configuration.
     pub fn restart(&mut self, options: &GatewayOptions) {
         write_config(self.dir.path(), &self.address, options);
-        self.process = spawn(self.dir.path(), &[]);
+        self.process = spawn(self.dir.path(), (&[], &[]));
     }
 
     /// Writes another configuration, which the running gateway takes over.
@@ -176,9 +184,10 @@ impl Gateway {
     }
 }
 
-fn spawn(dir: &Path, arguments: &[&str]) -> Process {
+fn spawn(dir: &Path, (arguments, variables): (&[&str], &[(&str, &str)])) -> Process {
     Process::start("gateway-agent", dir, |command| {
         command.arg("--config").arg(dir.join("gateway.yaml")).args(arguments);
+        command.envs(variables.iter().copied());
     })
 }
 

@@ -1,5 +1,7 @@
 //! Sends sampled spans to a collector (OTLP/HTTP), in batches, from a bounded queue. A collector
-//! that is slow or gone costs spans, which are counted, and never a call.
+//! that is slow or gone costs spans, which are counted, and never a call. Requests carry the
+//! configured headers, which may be credentials: redirects are not followed, and proxies are not
+//! used.
 //!
 //! Deliberately absent: trying again; what a collector does not take is dropped.
 
@@ -8,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use http::StatusCode;
+use reqwest::redirect::Policy;
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},
     task::JoinHandle,
@@ -49,7 +53,7 @@ impl Export {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let stop = CancellationToken::new();
         let exporter = Exporter {
-            client: reqwest::Client::new(),
+            client: client(),
             url: format!("{}/v1/traces", config.endpoint.trim_end_matches('/')),
             headers: config.headers.clone(),
             gateway: gateway.to_owned(),
@@ -79,6 +83,12 @@ impl Export {
             let _ = timeout(LAST_WAIT, task).await;
         }
     }
+}
+
+/// A client that talks to the configured address only.
+fn client() -> reqwest::Client {
+    let builder = reqwest::Client::builder().redirect(Policy::none()).no_proxy();
+    builder.build().expect("the TLS library works")
 }
 
 /// The largest number that is sampled at this ratio of all.
@@ -135,30 +145,28 @@ impl Exporter {
             .header("content-type", "application/json")
             .timeout(SEND)
             .body(body);
-        let sent = request.send().await.and_then(reqwest::Response::error_for_status);
+        let sent = request.send().await.map(|response| response.status());
         let count = batch.len() as u64;
         batch.clear();
-        match sent {
-            Ok(_) => {
-                metrics::counter!(SENT).increment(count);
-                if !self.is_well {
-                    tracing::info!("the collector of traces takes spans again");
-                }
+        let is_taken = sent.as_ref().is_ok_and(StatusCode::is_success);
+        if is_taken {
+            metrics::counter!(SENT).increment(count);
+            if !self.is_well {
+                tracing::info!("the collector of traces takes spans again");
             }
-            Err(ref e) => {
-                metrics::counter!(DROPPED, "reason" => "collector").increment(count);
-                if self.is_well {
-                    let status = e.status().map(|status| status.as_u16());
-                    let is_timeout = e.is_timeout();
-                    tracing::warn!(
-                        status,
-                        is_timeout,
-                        "the collector of traces (tracing.otlp.endpoint) does not take spans, which are dropped until it does"
-                    );
-                }
+        } else {
+            metrics::counter!(DROPPED, "reason" => "collector").increment(count);
+            if self.is_well {
+                let status = sent.as_ref().ok().map(StatusCode::as_u16);
+                let is_timeout = sent.is_err_and(|error| error.is_timeout());
+                tracing::warn!(
+                    status,
+                    is_timeout,
+                    "the collector of traces (tracing.otlp.endpoint) does not take spans, which are dropped until it does"
+                );
             }
         }
-        self.is_well = sent.is_ok();
+        self.is_well = is_taken;
     }
 }
 
