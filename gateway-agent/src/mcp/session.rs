@@ -81,6 +81,11 @@ impl Passport {
     ) -> Self {
         Self { number: unique(), claim, client, capabilities }
     }
+
+    /// The number as 16 bytes; every id that a gateway sealed has one.
+    fn number(&self) -> Option<Uuid> {
+        Uuid::try_parse(&self.number).ok()
+    }
 }
 
 fn unique() -> Box<str> {
@@ -252,10 +257,10 @@ pub(super) struct Sessions {
 #[derive(Debug, Default)]
 struct Table {
     in_use: HashMap<Arc<str>, Arc<Session>>,
-    /// Sessions that ended; their ids would still open.
-    ended: HashSet<Arc<str>>,
+    /// The numbers of sessions that ended; their ids would still open.
+    ended: HashSet<Uuid>,
     /// The same, the oldest first.
-    ended_in_order: VecDeque<Arc<str>>,
+    ended_in_order: VecDeque<Uuid>,
 }
 
 impl Sessions {
@@ -306,7 +311,7 @@ impl Sessions {
         let Sealed { home, passport } = own.ok_or(Rejection::SessionUnknown)?;
         let listed = if home == self.home { 0 } else { UNKNOWN_LIST };
         let mut table = self.write();
-        if table.ended.contains(id) {
+        if passport.number().is_none_or(|number| table.ended.contains(&number)) {
             return Err(Rejection::SessionUnknown);
         }
         if let Some(known) = table.in_use.get(id) {
@@ -388,7 +393,9 @@ impl Sessions {
         claim: &HeaderClaim,
         payer: impl FnOnce() -> Principal,
     ) -> Result<Arc<str>, Rejection> {
-        let id = self.find(headers, claim, payer)?.id.clone();
+        let session = self.find(headers, claim, payer)?;
+        let id = session.id.clone();
+        let number = session.passport.number().ok_or(Rejection::SessionUnknown)?;
         let mut table = self.write();
         table.in_use.remove(&id);
         if table.ended.len() >= ENDED
@@ -396,8 +403,9 @@ impl Sessions {
         {
             table.ended.remove(&oldest);
         }
-        table.ended.insert(id.clone());
-        table.ended_in_order.push_back(id.clone());
+        if table.ended.insert(number) {
+            table.ended_in_order.push_back(number);
+        }
         Ok(id)
     }
 

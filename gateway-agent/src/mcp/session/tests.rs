@@ -158,3 +158,18 @@ async fn a_call_can_be_cancelled_while_it_runs() {
     drop((one, two));
     assert!(lock(&session.requests).is_empty());
 }
+
+#[test]
+fn ended_session_is_remembered_without_its_id() {
+    let sessions = sessions(8);
+    let text = format!(r#"{{"experimental":{{"x":"{}"}}}}"#, "x".repeat(2_000));
+    let raw = RawValue::from_string(text).unwrap();
+    let passport = Passport::new(claim("a"), None, (&*raw).into());
+    let id = sessions.open(&passport).unwrap();
+    let ended = sessions.close(&headers(&id), &claim("a"), || None).unwrap();
+    assert!(id.len() > 2_000 && !is_open(&sessions, &id, "a"));
+    assert_eq!(Arc::strong_count(&ended), 1, "nothing holds the id");
+    let table = sessions.table.read().unwrap();
+    let numbers: Vec<usize> = table.ended.iter().map(size_of_val).collect();
+    assert_eq!(numbers, [16]);
+}
