@@ -38,6 +38,11 @@ impl Events {
         }
     }
 
+    /// Bytes of events that were pushed and not taken.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.line.len() + self.data.len() + self.ready.iter().map(Vec::len).sum::<usize>()
+    }
+
     /// The id of the last event that had one.
     pub(super) fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what an answer means for the session.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE, response};
@@ -24,6 +24,8 @@ use crate::{
 /// How long the rest of an event stream is read after the answer, so that its connection can be
 /// used again.
 const REST: Duration = Duration::from_millis(500);
+/// Bytes of messages before an answer that are read in a second.
+const MESSAGE_BYTES_A_SECOND: u64 = 1024 * 1024;
 
 /// What the answer must be.
 #[derive(Debug, Clone, Copy)]
@@ -192,8 +194,34 @@ fn own_response(response: jsonrpc::Response<'_>, id: u64) -> Result<Reply, Error
     }
 }
 
+/// How fast the messages before an answer are read. As many bytes as the limit of an answer are
+/// read at once. A stream that is faster after them is read more slowly, and its server waits.
+struct Pace {
+    started: Instant,
+    at_once: usize,
+    read: usize,
+}
+
+impl Pace {
+    fn new(at_once: usize) -> Self {
+        Self { started: Instant::now(), at_once, read: 0 }
+    }
+
+    /// Counts a message, and waits where the stream is too fast.
+    async fn count(&mut self, bytes: usize) {
+        self.read += bytes;
+        let excess = self.read.saturating_sub(self.at_once) as u64;
+        let due = Duration::from_micros(excess.saturating_mul(1_000_000) / MESSAGE_BYTES_A_SECOND);
+        let early = due.saturating_sub(self.started.elapsed());
+        if !early.is_zero() {
+            tokio::time::sleep(early).await;
+        }
+    }
+}
+
 /// A stream that a legacy server closes before its answer, for reasons of its own, is taken up
-/// again where it ended.
+/// again where it ended. The limit holds for each message alone: a call may say more than that in
+/// all before its answer. The reserved memory is that of the largest messages that came together.
 async fn read_events(
     mut body: Incoming,
     expected: Expected<'_>,
@@ -201,7 +229,7 @@ async fn read_events(
 ) -> Result<Reply, Error> {
     let too_large = || Error::TooLarge { limit_bytes: expected.limit_bytes };
     let mut events = Events::new(expected.limit_bytes);
-    let mut seen_bytes = 0;
+    let (mut pace, mut reserved) = (Pace::new(expected.limit_bytes), 0);
     loop {
         let Some(chunk) = next_chunk(&mut body).await? else {
             body = resume::reopen(ear, &events).await?;
@@ -209,11 +237,9 @@ async fn read_events(
             continue;
         };
         if let Some(buffered) = expected.buffered {
-            buffered.grow(chunk.len())?;
-        }
-        seen_bytes += chunk.len();
-        if seen_bytes > expected.limit_bytes {
-            return Err(too_large());
+            let needed = events.held_bytes() + chunk.len();
+            buffered.grow(needed.saturating_sub(reserved))?;
+            reserved = reserved.max(needed);
         }
         events.push(&chunk).map_err(|_| too_large())?;
         while let Some(data) = events.next() {
@@ -227,6 +253,7 @@ async fn read_events(
                 Ok(Message::Notification(notification)) => ear.notified(&notification).await,
                 Err(error) => return Err(Breach::Garbage(error).into()),
             }
+            pace.count(data.len()).await;
         }
     }
 }

@@ -96,11 +96,34 @@ async fn answers_without_end_are_cut_off() {
     }
 }
 
-#[tokio::test]
-async fn a_stream_of_many_small_events_is_cut_off_too() {
+/// A stream with so many bytes of small messages, and then an answer.
+fn chatty(seen: &Seen, bytes: usize) -> Reply {
     let event = format!("data: {}\n\n", json!({"jsonrpc": "2.0", "method": "notifications/x"}));
-    let events = event.repeat(70_000 / event.len());
-    let error = fault(move |_| sse_reply([events.as_bytes()])).await;
+    let answer = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {}});
+    let stream = format!("{}data: {answer}\n\n", event.repeat(bytes / event.len()));
+    sse_reply(stream.as_bytes().chunks(10_000))
+}
+
+#[tokio::test]
+async fn messages_before_the_answer_have_a_rate_and_no_total() {
+    let fake = Fake::modern(|seen| chatty(seen, 400_000)).await;
+    let upstreams = start(fake.transport(), limits(), TIMING);
+    upstreams.until_up().await;
+    let buffers = Arc::new(crate::buffers::Buffers::default());
+    let buffered = Some(Arc::new(buffers.open(None, 4 * 65_536)));
+    let context = Context { buffered, ..Context::default() };
+    let began = Instant::now();
+    let result = upstreams.run(&key(), "t", Request::plain(Method::CallTool, &[], &context)).await;
+    assert_eq!(result.unwrap().result.get(), "{}");
+    // The first 64 KiB of the messages' 380,000 bytes are read at once, the others at 1 MiB/s.
+    assert!(began.elapsed() > Duration::from_millis(250), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn message_longer_than_an_answer_is_refused() {
+    let message = json!({"jsonrpc": "2.0", "method": "x", "params": {"x": "x".repeat(70_000)}});
+    let event = format!("data: {message}\n\n");
+    let error = fault(move |_| sse_reply([event.as_bytes()])).await;
     assert!(matches!(error, Error::TooLarge { limit_bytes: 65_536 }), "{error}");
 }
 
