@@ -3,7 +3,8 @@
 //!
 //! What is registered of a tool is its contract; what the registration leaves open is pinned as
 //! the upstream first said it. A definition that differs is classified, counted and reported, and
-//! may be quarantined until a commit or a person accepts it. Deliberately absent: validating a
+//! may be quarantined until a commit or a person accepts it. Schemas that differ are compared on
+//! another thread (`keep.rs`), and callers get the last judgement meanwhile. Deliberately absent: validating a
 //! call (`pipeline/validate.rs`).
 
 mod definition;
@@ -18,7 +19,7 @@ mod report;
 mod tests;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -77,6 +78,25 @@ struct Known {
     pins: Pins,
     /// What was judged last, and of what.
     judged: BTreeMap<Key, (Basis, Arc<Judgement>)>,
+    /// The tools of which callers wanted to know before they were judged.
+    wanted: BTreeSet<Key>,
+    /// Whether a caller got a provisional answer since the last look.
+    is_awaited: bool,
+}
+
+/// An answer about a tool's contract at this moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Whether it is so.
+    pub is_so: bool,
+    /// Whether the tool is yet to be judged as it is now; then its definitions are published again.
+    pub is_provisional: bool,
+}
+
+impl Answer {
+    fn certain(is_so: bool) -> Self {
+        Self { is_so, is_provisional: false }
+    }
 }
 
 /// Why a definition is not accepted.
@@ -133,38 +153,80 @@ impl Contracts {
         self.passed.subscribe()
     }
 
-    /// Whether calls of a tool are refused for what its server lists now.
-    pub fn is_quarantined(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> bool {
-        self.checks(record.document.key()).contract == Mode::Error
-            && self.judge(catalog, record, live).is_some_and(|judged| judged.is_broken)
+    /// Whether calls of a tool are refused for what its server lists now. Without any judgement they
+    /// are, unless a person has accepted exactly this definition.
+    pub fn is_quarantined(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Answer {
+        if self.checks(record.document.key()).contract != Mode::Error {
+            return Answer::certain(false);
+        }
+        self.answer(catalog, record, live, |judged| judged.is_broken)
     }
 
     /// Whether a tool is at the target of a lower version of its server, and that target lists
     /// something else than is registered, or was not listed yet. Other words alone do not count,
     /// because registrations may have their own. The configured mode does not count either.
-    pub fn is_undeployed(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> bool {
-        let differs = |judged: Arc<Judgement>| {
+    pub fn is_undeployed(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Answer {
+        if !live.is_provisional {
+            return Answer::certain(false);
+        }
+        self.answer(catalog, record, live, |judged| {
             judged.state == State::Unheard
                 || judged.drift.iter().any(|drift| drift.class > DriftClass::Cosmetic)
+        })
+    }
+
+    /// Answers for callers, on their threads. Schemas that differ take a long comparison, which is
+    /// left to the next look.
+    fn answer(
+        &self,
+        catalog: &Catalog,
+        record: &Record,
+        live: Live<'_>,
+        is_so: impl Fn(&Judgement) -> bool,
+    ) -> Answer {
+        let Some(comparison) = Comparison::new(catalog, record, live) else {
+            return Answer::certain(false);
         };
-        live.is_provisional && self.judge(catalog, record, live).is_some_and(differs)
+        let (key, basis) = (record.document.key(), comparison.basis());
+        if let Some(judged) = self.find(key, &basis) {
+            return Answer::certain(is_so(&judged));
+        }
+        let Some(seen) = comparison.with_other_schema() else {
+            return Answer::certain(is_so(&self.judged(record, (&comparison, basis))));
+        };
+        let mut known = self.lock();
+        known.wanted.insert(key.clone());
+        known.is_awaited = true;
+        let is_so = match known.judged.get(key) {
+            _ if known.pins.is_accepted(record, &seen) => false,
+            Some((_, last)) => is_so(last),
+            None => true,
+        };
+        drop(known);
+        self.again.notify_one();
+        Answer { is_so, is_provisional: true }
     }
 
     /// Judges a tool by what its server lists now; `None` where it has none. Compares only what was
     /// not compared before.
     fn judge(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Option<Arc<Judgement>> {
         let comparison = Comparison::new(catalog, record, live)?;
-        let key = record.document.key();
         let basis = comparison.basis();
-        if let Some(judged) = self.find(key, &basis) {
-            return Some(judged);
-        }
-        // Outside of the lock: two may do it twice, but nobody waits for it.
+        let known = self.find(record.document.key(), &basis);
+        Some(known.unwrap_or_else(|| self.judged(record, (&comparison, basis))))
+    }
+
+    fn judged(
+        &self,
+        record: &Record,
+        (comparison, basis): (&Comparison<'_>, Basis),
+    ) -> Arc<Judgement> {
+        // Outside of the lock: two threads may do it twice, but none waits for it.
         let found = comparison.compare();
         let mut known = self.lock();
-        let judged = Arc::new(known.pins.judge(catalog, record, found));
-        known.judged.insert(key.clone(), (basis, judged.clone()));
-        Some(judged)
+        let judged = Arc::new(known.pins.judge(comparison.catalog(), record, found));
+        known.judged.insert(record.document.key().clone(), (basis, judged.clone()));
+        judged
     }
 
     fn find(&self, tool: &Key, basis: &Basis) -> Option<Arc<Judgement>> {

@@ -194,6 +194,23 @@ impl<'a> Comparison<'a> {
         Some(Self { catalog, document: &record.document, tool, tools, live, is_provisional })
     }
 
+    pub(super) fn catalog(&self) -> &'a Catalog {
+        self.catalog
+    }
+
+    /// The definition at the server, if it has another schema than is registered. What else
+    /// differs is compared quickly.
+    pub(super) fn with_other_schema(&self) -> Option<Fingerprint> {
+        let live = Fingerprint::of(self.live?);
+        let schemas = [Part::InputSchema, Part::OutputSchema].into_iter();
+        let mut own = schemas.filter(|part| part.registered(self.tool).is_some());
+        own.any(|part| !self.is_equal(part, &live)).then_some(live)
+    }
+
+    fn is_equal(&self, part: Part, live: &Fingerprint) -> bool {
+        part.registered(self.tool).as_ref().map(digest_of_value) == live.part(part)
+    }
+
     pub(super) fn basis(&self) -> Basis {
         let schemas = super::schemas_of(self.catalog, self.document);
         let mut digests = self.document.digest().as_bytes().to_vec();
@@ -218,10 +235,7 @@ impl<'a> Comparison<'a> {
 
     /// What differs from the registered parts, the worst of each.
     fn drift(&self, live: &Fingerprint, own: &[Part]) -> Vec<Drift> {
-        let is_equal = |part: &Part| {
-            part.registered(self.tool).as_ref().map(digest_of_value) == live.part(*part)
-        };
-        if own.iter().all(is_equal) {
+        if own.iter().all(|part| self.is_equal(*part, live)) {
             return Vec::new();
         }
         let definition = self.live.and_then(|live| serde_json::from_str(live.get()).ok());

@@ -55,15 +55,22 @@ impl Contracts {
                     Keeper::default()
                 }
             };
+            let is_awaited = std::mem::take(&mut self.lock().is_awaited);
             if !Arc::ptr_eq(&passed, &listed) {
                 passed = listed.clone();
                 self.passed.send_replace(listed);
+            } else if is_awaited {
+                // Callers with a provisional answer look again.
+                self.passed.send_modify(|all| *all = Arc::new(Definitions::clone(all)));
             }
             keeper.count(&self);
             let next = async {
                 tokio::select! {
                     changed = catalog.changed() => {
-                        sleep(GATHER).await;
+                        tokio::select! {
+                            () = sleep(GATHER) => {}
+                            () = self.again.notified() => {}
+                        }
                         changed.is_ok()
                     }
                     // Callers wait for it.
@@ -96,7 +103,21 @@ impl Contracts {
                 standing.extend(self.judge(catalog, record, live).map(|it| (key.clone(), it)));
             }
         }
-        self.lock().judged.retain(|tool, _| standing.contains_key(tool));
+        let wanted = {
+            let mut known = self.lock();
+            known.wanted.retain(|tool| catalog.find(tool).is_some());
+            let wanted = known.wanted.clone();
+            let is_kept = |tool: &Key| standing.contains_key(tool) || wanted.contains(tool);
+            known.judged.retain(|tool, _| is_kept(tool));
+            wanted
+        };
+        for tool in wanted.iter().filter(|tool| !standing.contains_key(*tool)) {
+            let Some(record) = catalog.find(tool) else { continue };
+            let source = record.document.entity().as_tool().and_then(|tool| tool.source());
+            if let Some(server) = source.map(|source| source.server_key()) {
+                self.judge(catalog, record, Live::of(definitions, &server));
+            }
+        }
         self.observed.prune(catalog);
         standing
     }

@@ -126,6 +126,14 @@ impl Pins {
         Judgement { state, live: Some(live), drift, is_accepted, is_broken }
     }
 
+    /// Whether a person has accepted exactly this definition of the registered tool.
+    pub(super) fn is_accepted(&self, record: &Record, live: &Fingerprint) -> bool {
+        let pin = self.content.pins.get(&record.document.key().to_string());
+        pin.is_some_and(|pin| {
+            pin.document == record.document.digest() && pin.accepted == Some(live.digest())
+        })
+    }
+
     /// Whether one more can be kept; those of tools that are gone make room.
     fn has_room(&mut self, catalog: &Catalog) -> bool {
         let pins = &mut self.content.pins;

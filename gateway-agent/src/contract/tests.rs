@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json, value::to_raw_value};
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
@@ -182,7 +183,7 @@ fn what_is_accepted_is_exactly_what_was_seen_and_survives_a_restart() {
     assert!(matches!(wrong, Err(NotAccepted::Another { live, .. }) if live == digest(&judged)));
     assert!(look(&contracts, &catalog, &evil).is_broken);
     let record = catalog.find(&key()).unwrap();
-    assert!(contracts.is_quarantined(&catalog, record, own(Some(&listed(&evil)))));
+    assert!(contracts.is_quarantined(&catalog, record, own(Some(&listed(&evil)))).is_so);
 
     // What could not be written is not accepted.
     let obstacle = crate::files::beside(&pins_path(&cache), ".tmp");
@@ -336,4 +337,47 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn callers_get_the_last_judgement_until_the_next_look() {
+    let contracts = Contracts { settings: settings(Mode::Error), ..Contracts::default() };
+    let before = one(json!({ "inputSchema": numbers("number") }));
+    let after = one(json!({ "inputSchema": numbers("integer") }));
+    let live = listed(&live("Adds", &numbers("number")));
+    let asked = |catalog: &Catalog| {
+        contracts.is_quarantined(catalog, catalog.find(&key()).unwrap(), own(Some(&live)))
+    };
+    let provisional = |is_so| Answer { is_so, is_provisional: true };
+    assert_eq!(asked(&after), provisional(true), "nothing was judged yet");
+    assert_eq!(asked(&before), Answer::certain(false), "equal schemas are judged at once");
+    assert_eq!(asked(&after), provisional(false));
+    contracts.judge(&after, after.find(&key()).unwrap(), own(Some(&live)));
+    assert_eq!(asked(&after), Answer::certain(true));
+}
+
+#[tokio::test]
+async fn provisional_answers_are_replaced_after_a_look() {
+    let contracts = Contracts { settings: settings(Mode::Error), ..Contracts::default() };
+    let contracts = Arc::new(contracts);
+    let known = one(json!({ "inputSchema": numbers("integer") }));
+    let live = listed(&live("Adds", &numbers("number")));
+    let mut passed = contracts.definitions();
+    let (_publish, catalog) = watch::channel(known.clone());
+    let (_tell, definitions) = watch::channel(passed.borrow_and_update().clone());
+    let asked = || {
+        let record = known.find(&key()).unwrap();
+        contracts.is_quarantined(&known, record, own(Some(&live)))
+    };
+    assert!(asked().is_provisional);
+    let looking = contracts.clone().keep(catalog, definitions, CancellationToken::new());
+    tokio::spawn(looking);
+    passed.changed().await.unwrap();
+    assert!(contracts.find(&key(), &basis(&known)).is_some(), "also without its server");
+}
+
+/// What a judgement of the tool is made of while its server is not listed.
+fn basis(catalog: &Catalog) -> Basis {
+    let record = catalog.find(&key()).unwrap();
+    Comparison::new(catalog, record, Live::default()).unwrap().basis()
 }

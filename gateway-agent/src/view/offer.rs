@@ -46,10 +46,12 @@ pub struct Offer {
     fingerprint: u64,
     checks: Checks,
     observed: Arc<Observed>,
-    /// At which moment it was quarantined, if it is.
-    quarantined: Option<u64>,
+    /// Whether calls are refused for what its server lists.
+    is_quarantined: bool,
     /// Whether it is not what the target of a lower version lists.
     is_undeployed: bool,
+    /// The only moment at which it is current, if it may be otherwise at the next.
+    only_at: Option<u64>,
     place: Place,
     /// The latest moment at which it was seen to be current.
     current_at: AtomicU64,
@@ -68,14 +70,18 @@ impl Offer {
     ) -> Option<Self> {
         let tool = record.document.entity().as_tool()?;
         let way = Way::of(snapshot, tool, part)?;
-        let is_quarantined = way.is_quarantined(snapshot, record, contracts);
-        let is_undeployed = way.is_undeployed(snapshot, record, contracts);
+        let quarantined = way.is_quarantined(snapshot, record, contracts);
+        let undeployed = way.is_undeployed(snapshot, record, contracts);
         let projection = tool.output_transform.as_ref().map(Mappings::parse).transpose().ok()?;
-        let (hidden, quarantined) =
-            (tool_schema::hidden(tool), is_quarantined.then_some(snapshot.serial));
+        // Definitions that a person accepts or that are judged meanwhile show at the next moment.
+        let is_passing =
+            quarantined.is_so || quarantined.is_provisional || undeployed.is_provisional;
+        let only_at = is_passing.then_some(snapshot.serial);
+        let (is_quarantined, is_undeployed) = (quarantined.is_so, undeployed.is_so);
+        let hidden = tool_schema::hidden(tool);
         let place = Place::of(&snapshot.catalog, tool);
         let plain = Self::plain(snapshot, record, contracts, way);
-        Some(Self { hidden, projection, quarantined, is_undeployed, place, ..plain })
+        Some(Self { hidden, projection, is_quarantined, is_undeployed, only_at, place, ..plain })
     }
 
     /// What a registered agent offers with a skill, for compositions.
@@ -110,8 +116,9 @@ impl Offer {
             fingerprint: hasher.finish(),
             checks: contracts.checks(document.key()),
             observed: contracts.observed(document.key()),
-            quarantined: None,
+            is_quarantined: false,
             is_undeployed: false,
+            only_at: None,
             place: Place::default(),
             current_at: AtomicU64::new(snapshot.serial),
             input: OnceLock::new(),
@@ -147,8 +154,7 @@ impl Offer {
         let is_same = |old: &Arc<Document>, new: &Arc<Document>| {
             Arc::ptr_eq(old, new) || old.digest() == new.digest()
         };
-        // What a person accepts meanwhile shows at the next moment.
-        self.quarantined.is_none_or(|serial| serial == snapshot.serial)
+        self.only_at.is_none_or(|serial| serial == snapshot.serial)
             && is_same(&self.document, &record.document)
             && self.way.is_current(snapshot, part)
             && self.schemas.iter().all(|schema| {
@@ -309,7 +315,7 @@ impl Offer {
 
     /// Whether it is neither listed nor called, for what its server says of it.
     pub fn is_quarantined(&self) -> bool {
-        self.quarantined.is_some()
+        self.is_quarantined
     }
 
     /// Whether it, or a part of it, is at the target of a lower version, which lists something else

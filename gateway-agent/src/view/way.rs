@@ -16,7 +16,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{Composed, Offer, Snapshot, TaskSupport};
 use crate::{
-    contract::{Contracts, Live},
+    contract::{Answer, Contracts, Live},
     fast_map::FastMap,
     jsonrpc::Object,
     upstream::{Method, Route, TargetId, Tools, interfaces_in},
@@ -138,7 +138,7 @@ impl Way {
         snapshot: &Snapshot,
         record: &Record,
         contracts: &Contracts,
-    ) -> bool {
+    ) -> Answer {
         let own = |live: Live<'_>| contracts.is_quarantined(&snapshot.catalog, record, live);
         self.holds(own, Offer::is_quarantined)
     }
@@ -150,16 +150,20 @@ impl Way {
         snapshot: &Snapshot,
         record: &Record,
         contracts: &Contracts,
-    ) -> bool {
+    ) -> Answer {
         let own = |live: Live<'_>| contracts.is_undeployed(&snapshot.catalog, record, live);
         self.holds(own, Offer::is_undeployed)
     }
 
     /// Whether something holds for the tool itself, or for a part of a composition.
-    fn holds(&self, own: impl Fn(Live<'_>) -> bool, part: impl Fn(&Offer) -> bool) -> bool {
+    fn holds(&self, own: impl Fn(Live<'_>) -> Answer, part: impl Fn(&Offer) -> bool) -> Answer {
         match self {
             Self::Upstream(backing) => own(backing.live()),
-            Self::Composed(composed) => composed.parts().any(|(_, offer)| part(offer)),
+            // Parts with a provisional answer are made again, and the composition with them.
+            Self::Composed(composed) => Answer {
+                is_so: composed.parts().any(|(_, offer)| part(offer)),
+                is_provisional: false,
+            },
         }
     }
 

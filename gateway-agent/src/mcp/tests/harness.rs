@@ -18,6 +18,7 @@ use registry_core::{Catalog, Key};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::{
@@ -180,6 +181,8 @@ impl Bench {
         let watchman = Watchman::new(cache.clone(), setup.max_staleness);
         let rules = contract::Settings::new(CheckRules::new(setup.policy, setup.tools), Vec::new());
         let contracts = Arc::new(Contracts::open(&cache_file, rules, definitions.borrow().clone()));
+        let listed = upstreams.definitions();
+        let looking = contracts.clone().keep(catalog.clone(), listed, CancellationToken::new());
         let parts = Parts {
             catalog,
             watchman,
@@ -195,6 +198,7 @@ impl Bench {
         let handle = GatewayHandle::new(Gateway::new(settings, doorkeeper, parts));
         let gateway = handle.current();
         let router = Mcp::new(handle.clone()).router();
+        tokio::spawn(looking);
         Self { router, handle, gateway, cache, publish, contracts, _dir: dir, seen, finished }
     }
 

@@ -3,7 +3,10 @@
 use registry_core::Digest;
 use serde_json::json;
 
-use super::harness::{Ask, Bench, Setup};
+use super::{
+    harness::{Ask, Bench, Setup},
+    relayed::acceptable,
+};
 use crate::{
     identity::settings::IdentityConfig,
     policy::{Access, Mode, RuntimeValidation},
@@ -91,7 +94,9 @@ async fn a_quarantined_tool_is_neither_listed_nor_called_until_it_is_accepted() 
     }
     assert_eq!(bench.call("team/a", "missing", json!({})).await.error(), (200, -32602));
     assert!(bench.calls().is_empty());
-    let report = serde_json::to_value(bench.contracts.report()).unwrap();
+    let report = || serde_json::to_value(bench.contracts.report()).unwrap();
+    acceptable(|| report()["tools"][0]["live"].is_string()).await;
+    let report = report();
     let live = report["tools"][0]["live"].as_str().unwrap();
     let key = "tool/own@1.0.0".parse().unwrap();
     bench.contracts.accept(&key, Digest::parse(live).unwrap()).unwrap();
