@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use registry_core::Digest;
 use schema_compat::schema_compile::{Validator, compile};
@@ -24,7 +24,7 @@ pub type Compiled = Result<Validator, Box<str>>;
 
 /// All compiled validators.
 #[derive(Debug, Default)]
-pub struct Validators(Mutex<Halves>);
+pub struct Validators(RwLock<Halves>);
 
 #[derive(Debug, Default)]
 struct Halves {
@@ -33,15 +33,6 @@ struct Halves {
 }
 
 impl Halves {
-    fn find(&mut self, digest: &Digest) -> Option<Arc<Compiled>> {
-        if let Some(found) = self.young.get(digest) {
-            return Some(found.clone());
-        }
-        let found = self.old.remove(digest)?;
-        self.insert(*digest, found.clone());
-        Some(found)
-    }
-
     fn insert(&mut self, digest: Digest, compiled: Arc<Compiled>) {
         if self.young.len() >= HALF {
             self.old = std::mem::take(&mut self.young);
@@ -51,19 +42,25 @@ impl Halves {
 }
 
 impl Validators {
-    /// The validator of a self-contained schema.
+    /// The validator of a self-contained schema. One in the young half is found without an
+    /// exclusive lock, so the threads that serve callers do not wait for one another.
     pub fn of(&self, schema: &Schema) -> Arc<Compiled> {
-        if let Some(found) = self.lock().find(&schema.digest) {
-            return found;
+        if let Some(found) = self.read().young.get(&schema.digest) {
+            return found.clone();
         }
-        // Compiled outside of the lock: two callers may do it twice, but nobody waits for it.
-        let compiled = Arc::new(compiled(&schema.text));
-        self.lock().insert(schema.digest, compiled.clone());
+        let old = self.write().old.remove(&schema.digest);
+        // Compiled outside of the lock: two threads may do it twice, but none waits for it.
+        let compiled = old.unwrap_or_else(|| Arc::new(compiled(&schema.text)));
+        self.write().insert(schema.digest, compiled.clone());
         compiled
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Halves> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Halves> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Halves> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

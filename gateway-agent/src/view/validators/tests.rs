@@ -31,12 +31,12 @@ fn the_number_is_bounded_and_what_is_used_stays() {
     for i in 0..3 * HALF {
         validators.of(&schema(&format!(r#"{{"title":"{i}"}}"#)));
         validators.of(&kept);
-        let halves = validators.lock();
+        let halves = validators.read();
         assert!(halves.young.len() <= HALF && halves.old.len() <= HALF);
     }
     assert!(Arc::ptr_eq(&first, &validators.of(&kept)));
     let early = schema(r#"{"title":"0"}"#);
-    assert!(validators.lock().find(&early.digest).is_none(), "it was not used since");
+    assert!(!validators.holds(&early), "it was not used since");
 }
 
 #[test]
@@ -50,5 +50,25 @@ fn references_in_a_circle_are_harmless() {
         let compiled = validators.of(&schema(text));
         let validator = compiled.as_ref().as_ref().unwrap();
         assert!(validator.is_valid(&serde_json::json!({ "x": { "x": 1 } })), "{text}");
+    }
+}
+
+#[test]
+fn compiled_schema_is_found_without_an_exclusive_lock() {
+    let validators = Arc::new(Validators::default());
+    let first = validators.of(&schema(r#"{"type":"object"}"#));
+    let reading = validators.read();
+    let (found, other) = (std::sync::mpsc::channel(), Arc::clone(&validators));
+    let send = found.0;
+    std::thread::spawn(move || send.send(other.of(&schema(r#"{"type":"object"}"#))));
+    let same = found.1.recv_timeout(std::time::Duration::from_secs(5)).expect("it does not wait");
+    assert!(Arc::ptr_eq(&first, &same));
+    drop(reading);
+}
+
+impl Validators {
+    fn holds(&self, schema: &Schema) -> bool {
+        let halves = self.read();
+        halves.young.contains_key(&schema.digest) || halves.old.contains_key(&schema.digest)
     }
 }
