@@ -91,57 +91,72 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Writes one JSON object from raw parts.
 #[derive(Debug)]
-pub struct ObjectWriter(Vec<u8>);
+pub struct ObjectWriter {
+    text: Vec<u8>,
+    /// Where its members begin.
+    start: usize,
+}
 
 impl ObjectWriter {
     /// An empty object with room for about this many bytes.
     pub fn with_capacity(bytes: usize) -> Self {
-        let mut text = Vec::with_capacity(bytes + 2);
+        Self::after(Vec::with_capacity(bytes + 2))
+    }
+
+    /// An empty object behind a text, with which it is one text in the end.
+    pub fn after(mut text: Vec<u8>) -> Self {
         text.push(b'{');
-        Self(text)
+        let start = text.len();
+        Self { text, start }
     }
 
     /// Adds a member whose value is JSON text already. The name must need no escapes.
     pub fn raw(&mut self, name: &str, value: &str) -> &mut Self {
         debug_assert!(!name.contains(['"', '\\']) && !name.contains(char::is_control));
-        if self.0.len() > 1 {
-            self.0.push(b',');
+        if self.text.len() > self.start {
+            self.text.push(b',');
         }
-        self.0.push(b'"');
-        self.0.extend_from_slice(name.as_bytes());
-        self.0.extend_from_slice(b"\":");
-        self.0.extend_from_slice(value.as_bytes());
+        self.text.push(b'"');
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.extend_from_slice(b"\":");
+        self.text.extend_from_slice(value.as_bytes());
         self
     }
 
     /// Adds a member under any name, escaped where needed.
     pub fn member(&mut self, name: &str, value: &str) -> &mut Self {
-        if self.0.len() > 1 {
-            self.0.push(b',');
+        if self.text.len() > self.start {
+            self.text.push(b',');
         }
-        write_string(&mut self.0, name);
-        self.0.push(b':');
-        self.0.extend_from_slice(value.as_bytes());
+        write_string(&mut self.text, name);
+        self.text.push(b':');
+        self.text.extend_from_slice(value.as_bytes());
         self
     }
 
     /// Adds a string member, escaped where needed. The name must need no escapes.
     pub fn string(&mut self, name: &str, value: &str) -> &mut Self {
         self.raw(name, "");
-        write_string(&mut self.0, value);
+        write_string(&mut self.text, value);
         self
     }
 
     /// The finished object.
     pub fn finish(mut self) -> Bytes {
-        self.0.push(b'}');
-        Bytes::from(self.0)
+        self.text.push(b'}');
+        Bytes::from(self.text)
+    }
+
+    /// The text with the finished object at its end.
+    pub fn finish_text(mut self) -> Vec<u8> {
+        self.text.push(b'}');
+        self.text
     }
 
     /// The finished object as text.
     pub fn finish_string(mut self) -> String {
-        self.0.push(b'}');
-        String::from_utf8(self.0).expect("only text was put in")
+        self.text.push(b'}');
+        String::from_utf8(self.text).expect("only text was put in")
     }
 }
 

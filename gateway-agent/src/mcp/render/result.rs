@@ -122,10 +122,26 @@ pub(crate) fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -
     {
         added.push((RELATED_TASK, serde_json::json!({ "taskId": id }).to_string()));
     }
-    let mut out = Vec::with_capacity(result.result.get().len() + 256);
     let renamed = renamed(outcome);
-    rewritten(&mut out, (era, method), renamed.as_ref().unwrap_or(result), &added);
-    raw(id, &String::from_utf8_lossy(&out))
+    let result = renamed.as_ref().unwrap_or(result);
+    let out = started(id, result);
+    finished(rewritten(out, (era, method), result, &added))
+}
+
+/// The start of the answer with a result, with room for the rest: results may be large, so the
+/// answer is written once.
+fn started(id: Id<'_>, result: &RawResult) -> Vec<u8> {
+    let (raw, id) = (result.result.get(), id.as_raw());
+    let mut out = Vec::with_capacity(raw.len() + id.len() + 512);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(id.as_bytes());
+    out.extend_from_slice(br#","result":"#);
+    out
+}
+
+fn finished(mut out: Vec<u8>) -> Answer {
+    out.push(b'}');
+    json(StatusCode::OK, Bytes::from(out))
 }
 
 /// What a server says of a task, as the parameters of `notifications/tasks`, without `_meta`.
@@ -201,22 +217,17 @@ pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
     let result = renamed.as_ref().unwrap_or(&outcome.result);
     let added = added(outcome);
     let raw = result.result.get();
-    let id = id.as_raw();
-    let mut out = Vec::with_capacity(raw.len() + id.len() + 256);
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-    out.extend_from_slice(id.as_bytes());
-    out.extend_from_slice(br#","result":"#);
+    let mut out = started(id, result);
     let is_absent = result.result_type == ResultType::Absent;
     match (era, is_absent, result.has_meta || !added.is_empty()) {
         (Era::Legacy, true, false) => out.extend_from_slice(raw.as_bytes()),
         (Era::Modern, true, false) => prefixed(&mut out, MODERN_COMPLETE, raw),
         (Era::Modern, false, false) => prefixed(&mut out, MODERN, raw),
         (era, ..) => {
-            rewritten(&mut out, (era, Method::CallTool), result, &added);
+            out = rewritten(out, (era, Method::CallTool), result, &added);
         }
     }
-    out.push(b'}');
-    json(StatusCode::OK, Bytes::from(out))
+    finished(out)
 }
 
 /// The result of a failed composition: the message as text, the error and the steps in `_meta`.
@@ -272,15 +283,15 @@ fn prefixed(out: &mut Vec<u8>, members: &str, object: &str) {
     out.extend_from_slice(own.as_bytes());
 }
 
-/// An object whose members are copied one by one, because some have to change.
+/// A text with an object behind it, whose members are copied one by one, because some change.
 fn rewritten(
-    out: &mut Vec<u8>,
+    out: Vec<u8>,
     (era, method): (Era, Method),
     result: &RawResult,
     added: &[(&str, String)],
-) {
+) -> Vec<u8> {
     let members = Object::parse(&result.result).unwrap_or_default();
-    let mut object = ObjectWriter::with_capacity(result.result.get().len() + 256);
+    let mut object = ObjectWriter::after(out);
     let meta = members.find("_meta").and_then(|raw| Object::parse(raw).ok());
     if let Some(meta) = own_meta(era, &meta.unwrap_or_default(), added) {
         object.raw("_meta", &meta);
@@ -306,7 +317,7 @@ fn rewritten(
             object.member(&member.name, value);
         }
     }
-    out.extend_from_slice(&object.finish());
+    object.finish_text()
 }
 
 /// The upstream's `_meta` without what is reserved, and with who answers and what this gateway adds.
