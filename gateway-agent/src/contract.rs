@@ -89,7 +89,7 @@ struct Known {
 pub struct Answer {
     /// Whether it is so.
     pub is_so: bool,
-    /// Whether the tool is yet to be judged as it is now; then its definitions are published again.
+    /// Whether the next look may answer otherwise. The definitions are published again after it.
     pub is_provisional: bool,
 }
 

@@ -1,8 +1,8 @@
 //! `/livez`, `/readyz` and `/metrics`.
 //!
-//! Everyone who reaches the callers' address may read these. There they tell states and numbers and
-//! the names of targets, but not the names of tools, which only the admin address tells. Reasons
-//! are in the log. Deliberately absent: judging the targets; a gateway is ready when it has a catalog that is
+//! Everyone who reaches the callers' address may read these pages. They show states, numbers and the
+//! names of targets. Only those of the admin address show names of tools. Reasons are in the log.
+//! Deliberately absent: judging the targets; a gateway is ready when it has a catalog that is
 //! not too old for everything.
 
 use std::{

@@ -192,23 +192,23 @@ impl Endpoint {
 
     /// An empty reservation for a request of this caller.
     fn buffered(&self, parts: &Parts) -> Arc<Buffered> {
-        let (payer, most) = (self.payer(parts), self.gateway.settings().buffered_bytes);
+        let (payer, most) = (payer(parts), self.gateway.settings().buffered_bytes);
         Arc::new(self.gateway.buffers().open(payer, most))
     }
+}
 
-    /// The caller against whose shares of memory, sessions and event streams a request counts.
-    fn payer(&self, parts: &Parts) -> Principal {
-        if let Some(buffered) = parts.extensions.get::<Arc<Buffered>>() {
-            return buffered.principal().clone();
-        }
-        // Without a proof, the claimed agent is no caller: each could claim many.
-        let proven = Some(claim(parts)).filter(|claim| matches!(claim, HeaderClaim::Proven { .. }));
-        let address = || {
-            let ConnectInfo(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>()?;
-            Some(buffers::of_address(peer.ip()))
-        };
-        proven.and_then(|claim| claim.apart()).or_else(address)
+/// The caller against whose shares of memory, sessions and event streams a request counts.
+fn payer(parts: &Parts) -> Principal {
+    if let Some(buffered) = parts.extensions.get::<Arc<Buffered>>() {
+        return buffered.principal().clone();
     }
+    // Without a proof, the claimed agent is no caller: each could claim many.
+    let proven = Some(claim(parts)).filter(|claim| matches!(claim, HeaderClaim::Proven { .. }));
+    let address = || {
+        let ConnectInfo(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>()?;
+        Some(buffers::of_address(peer.ip()))
+    };
+    proven.and_then(|claim| claim.apart()).or_else(address)
 }
 
 /// A request that was let in with what it proves, and the endpoint that serves it to its end.

@@ -198,8 +198,8 @@ impl<'a> Comparison<'a> {
         self.catalog
     }
 
-    /// The definition at the server, if it has another schema than is registered. What else
-    /// differs is compared quickly.
+    /// The definition at the server, if its schemas differ from the registered ones. Other parts are
+    /// compared quickly.
     pub(super) fn with_other_schema(&self) -> Option<Fingerprint> {
         let live = Fingerprint::of(self.live?);
         let schemas = [Part::InputSchema, Part::OutputSchema].into_iter();

@@ -114,8 +114,8 @@ impl Contracts {
         for tool in wanted.iter().filter(|tool| !standing.contains_key(*tool)) {
             let Some(record) = catalog.find(tool) else { continue };
             let source = record.document.entity().as_tool().and_then(|tool| tool.source());
-            if let Some(server) = source.map(|source| source.server_key()) {
-                self.judge(catalog, record, Live::of(definitions, &server));
+            if let Some(source) = source {
+                self.judge(catalog, record, Live::of(definitions, &source.server_key()));
             }
         }
         self.observed.prune(catalog);

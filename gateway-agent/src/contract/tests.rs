@@ -376,7 +376,7 @@ async fn provisional_answers_are_replaced_after_a_look() {
     assert!(contracts.find(&key(), &basis(&known)).is_some(), "also without its server");
 }
 
-/// What a judgement of the tool is made of while its server is not listed.
+/// The basis of a judgement of the tool while its server is not listed.
 fn basis(catalog: &Catalog) -> Basis {
     let record = catalog.find(&key()).unwrap();
     Comparison::new(catalog, record, Live::default()).unwrap().basis()

@@ -103,7 +103,7 @@ impl ObjectWriter {
         Self::after(Vec::with_capacity(bytes + 2))
     }
 
-    /// An empty object behind a text, with which it is one text in the end.
+    /// An empty object that is appended to a text.
     pub fn after(mut text: Vec<u8>) -> Self {
         text.push(b'{');
         let start = text.len();

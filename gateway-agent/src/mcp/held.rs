@@ -34,7 +34,7 @@ use crate::{
 const MOST: usize = 1_000;
 /// How long one is held.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// The purpose for which handles are sealed.
+/// The purpose of sealed handles.
 const PURPOSE: &[u8] = b"held-request-1";
 /// The key under which the one question is asked and answered.
 const KEY: &str = "input";

@@ -15,7 +15,7 @@ use super::{
     incoming::{Incoming, METHOD_HEADER},
     list,
     manner::Who,
-    media, refuse,
+    media, payer, refuse,
     session::{Passport, SESSION_HEADER, Session},
     stream, subject, tasks,
 };
@@ -204,7 +204,7 @@ pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response
         media::check_stream(&parts.headers)?;
         match parts.headers.get(LAST_EVENT_HEADER) {
             Some(event) => stream::resumed(&endpoint, &session, event),
-            None => stream::of_session(&endpoint, &session, &endpoint.payer(&parts)),
+            None => stream::of_session(&endpoint, &session, &payer(&parts)),
         }
     });
     checked.unwrap_or_else(|rejection| refuse(None, &rejection).into_response())
@@ -213,7 +213,7 @@ pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response
 /// `DELETE`: the end of a session.
 pub(super) async fn delete(Entered { endpoint, parts, .. }: Entered) -> Response {
     let closed = check(&endpoint, &parts).and_then(|_| {
-        endpoint.state.sessions.close(&parts.headers, &claim(&parts), || endpoint.payer(&parts))
+        endpoint.state.sessions.close(&parts.headers, &claim(&parts), || payer(&parts))
     });
     match closed {
         Ok(id) => {
@@ -233,5 +233,5 @@ fn check(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> 
 
 /// The session that a request names.
 fn session_of(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> {
-    endpoint.state.sessions.find(&parts.headers, &claim(parts), || endpoint.payer(parts))
+    endpoint.state.sessions.find(&parts.headers, &claim(parts), || payer(parts))
 }

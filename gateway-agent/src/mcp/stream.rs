@@ -186,7 +186,7 @@ pub(super) async fn subscribe(
         ..filter
     };
     // First of all: what changes from now on is told.
-    let watcher = Watcher::new(endpoint, who, &endpoint.payer(incoming.parts))?;
+    let watcher = Watcher::new(endpoint, who, &super::payer(incoming.parts))?;
     let (resources, tasks) = tokio::join!(
         resources(endpoint, incoming, (who, &filter)),
         Tasks::watch(endpoint, (who, &context), &filter.task_ids),

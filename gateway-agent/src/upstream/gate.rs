@@ -121,7 +121,7 @@ impl Gate {
         let own = Arc::clone(&room).try_acquire_owned();
         let (own, waits) = match (own, self.room.try_acquire()) {
             (Ok(own), Ok(all)) => return Ok(Place { _all: all, _own: own, _present: present }),
-            // The other place is given back while this one waits.
+            // A place of all callers is released meanwhile.
             (own, _) => (own, self.wait(&present)?),
         };
         // The semaphores are never closed.
@@ -223,14 +223,10 @@ mod tests {
         Gate::new(UpstreamLimits { requests, waiting, ..UpstreamLimits::default() })
     }
 
-    fn caller(name: &str) -> Principal {
-        Some(name.into())
-    }
-
     #[tokio::test]
     async fn requests_wait_in_order_and_the_rest_is_refused() {
         let gate = gate(1, 2);
-        let [a, b, c] = ["a", "b", "c"].map(caller);
+        let [a, b, c] = ["a", "b", "c"].map(|name| Some(Arc::from(name)));
         let inside = gate.enter(&a).await.unwrap();
         let (mut first, mut second) = (Box::pin(gate.enter(&b)), Box::pin(gate.enter(&c)));
         assert!(first.as_mut().now_or_never().is_none());
@@ -251,7 +247,7 @@ mod tests {
     #[tokio::test]
     async fn one_caller_has_half_of_the_places() {
         let gate = gate(4, 2);
-        let (one, other) = (caller("a"), caller("b"));
+        let (one, other) = (Some(Arc::from("a")), Some(Arc::from("b")));
         let inside = [gate.enter(&one).await.unwrap(), gate.enter(&one).await.unwrap()];
         let mut waiting = Box::pin(gate.enter(&one));
         assert!(waiting.as_mut().now_or_never().is_none());

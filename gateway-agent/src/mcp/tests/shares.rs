@@ -35,7 +35,7 @@ async fn bench(era: Era) -> (Bench, FarSide) {
     (Bench::start(setup, entities).await, far_side)
 }
 
-/// Opens a session of a client that can be asked, and uses it.
+/// Opens a session of a client with elicitation, and uses it.
 async fn open(bench: &Bench, address: &str) -> (String, Got) {
     let mut ask = Ask::initialize("2025-11-25");
     ask.body["params"]["capabilities"] = json!({ "elicitation": {} });

@@ -177,14 +177,16 @@ impl OwnSessions {
         }
         let share = (self.limit / 4).max(1);
         let is_own = |entry: &Entry| entry.principal == *principal;
-        let replaced = if table.values().filter(|entry| is_own(entry)).count() >= share {
+        let evicted = if table.values().filter(|entry| is_own(entry)).count() >= share {
             let full = Overloaded::CallerSessions { most: share };
-            replace(&mut table, is_own).ok_or(full)?
+            Some(evict(&mut table, is_own).ok_or(full)?)
         } else if table.len() >= self.limit {
-            replace(&mut table, |_| true).ok_or(Overloaded::Sessions { most: self.limit })?
+            let full = Overloaded::Sessions { most: self.limit };
+            Some(evict(&mut table, |_| true).ok_or(full)?)
         } else {
             None
         };
+        let replaced = evicted.and_then(|entry| entry.session.get().cloned());
         let session = Place::default();
         let entry =
             Entry { session: Arc::clone(&session), principal: principal.clone(), used: now };
@@ -197,14 +199,11 @@ impl OwnSessions {
     }
 }
 
-/// Takes out the session of some that was idle longest; `None` if all are in use.
-fn replace(
-    table: &mut HashMap<Arc<str>, Entry>,
-    of: impl Fn(&Entry) -> bool,
-) -> Option<Option<Arc<Session>>> {
+/// Takes out the entry of some that was idle longest; `None` if all are in use.
+fn evict(table: &mut HashMap<Arc<str>, Entry>, of: impl Fn(&Entry) -> bool) -> Option<Entry> {
     let idle = table.iter().filter(|(_, entry)| of(entry) && !entry.is_in_use());
     let id = idle.min_by_key(|(_, entry)| entry.used).map(|(id, _)| Arc::clone(id))?;
-    Some(table.remove(&id)?.session.get().cloned())
+    table.remove(&id)
 }
 
 /// The id of the session that all requests of a caller share that has none of its own.
