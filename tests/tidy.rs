@@ -139,7 +139,7 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
             "registry-server",
             [&SERVICE[..], &["mcp-registry", "registry-sbom", "registry-search"]].concat(),
         ),
-        // The importer tells whether it repairs a refused registry file.
+        // The importer reports whether it can repair a rejected registry file.
         ("gateway-agent", [&SERVICE[..], &["registry-import", "schema-compat"]].concat()),
         (
             "registryctl",
@@ -251,7 +251,7 @@ fn paths_after(code: &str, word: &str) -> Vec<String> {
     rest.flat_map(|rest| paths(&rest[..tree_length(rest)])).collect()
 }
 
-/// Which top-level modules of a crate each of its top-level modules imports.
+/// The imports between the top-level modules of a crate.
 fn imports(directory: &str) -> BTreeMap<String, BTreeSet<String>> {
     let sources: Vec<_> = files(&[".rs"])
         .into_iter()

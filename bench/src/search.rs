@@ -1,6 +1,6 @@
 //! Searching 100,000 entities over gRPC: a mix of what people type.
 //!
-//! Deliberately absent: how good the order is, which `crates/registry-search/tests/search` measures.
+//! `crates/registry-search/tests/search` measures the quality of the order.
 
 use std::time::{Duration, Instant};
 

@@ -4,8 +4,7 @@
 //! What is registered of a tool is its contract; what the registration leaves open is pinned as
 //! the upstream first said it. A definition that differs is classified, counted and reported, and
 //! may be quarantined until a commit or a person accepts it. Schemas that differ are compared on
-//! another thread (`keep.rs`), and callers get the last judgement meanwhile. Deliberately absent: validating a
-//! call (`pipeline/validate.rs`).
+//! another thread (`keep.rs`), and callers get the last judgement meanwhile.
 
 mod definition;
 mod judge;
@@ -78,7 +77,7 @@ struct Known {
     pins: Pins,
     /// What was judged last, and of what.
     judged: BTreeMap<Key, (Basis, Arc<Judgement>)>,
-    /// The tools of which callers wanted to know before they were judged.
+    /// The requested tools that are not judged yet.
     wanted: BTreeSet<Key>,
     /// Whether a caller got a provisional answer since the last look.
     is_awaited: bool,

@@ -2,8 +2,8 @@
 //!
 //! Everyone who reaches the callers' address may read these pages. They show states, numbers and the
 //! names of targets. Only those of the admin address show names of tools. Reasons are in the log.
-//! Deliberately absent: judging the targets; a gateway is ready when it has a catalog that is
-//! not too old for everything.
+//! A gateway is ready when it has a catalog that is not too old for every call; the targets do not
+//! count.
 
 use std::{
     collections::BTreeSet,

@@ -1,7 +1,7 @@
 //! `registryctl validate` of YAML files with one composition: each kind of mismatch, its severity, its
 //! position, and the printed example.
 //!
-//! Deliberately absent: calls of compositions; `composition_runs.rs` has them.
+//! `composition_runs.rs` tests calls of compositions.
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
@@ -9,7 +9,7 @@ use acceptance::{CtlOutput, Registry, ctl};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The end of a line of YAML at which a finding points.
+/// The marked end of the line of YAML that a finding names.
 const MARK: &str = "# <-";
 /// The binding of `x` in a composition of [`two_steps`].
 const X: &str = "/pipeline/steps/1/input/construct/fields/x";

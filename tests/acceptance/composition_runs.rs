@@ -1,7 +1,7 @@
 //! Results of compositions that a gateway runs: aggregation, keys, late targets, and the error that
 //! compensations receive.
 //!
-//! Deliberately absent: static checks; `composition_checks.rs` has them.
+//! `composition_checks.rs` tests the static checks.
 
 use std::sync::{Arc, Mutex};
 

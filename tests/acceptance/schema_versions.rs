@@ -1,4 +1,4 @@
-//! Schema versions: which commands of `registry-server` migrate a database.
+//! Schema versions: the commands of `registry-server` that migrate a database, and those that do not.
 
 use acceptance::{Database, access::server};
 

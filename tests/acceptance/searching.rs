@@ -1,6 +1,6 @@
 //! Finding what is registered: over gRPC and by the command line, on both databases.
 //!
-//! Deliberately absent: how good the order is, which `crates/registry-search/tests/search` measures.
+//! `crates/registry-search/tests/search` measures the quality of the order.
 
 use acceptance::{Registry, postgres, root};
 use registry_proto::v1;

@@ -1,9 +1,8 @@
 //! Under which name an entity is served: clients only know names with a namespace.
 //!
 //! An entity without one is served under the namespace of the registry, unless that name was given
-//! to somebody else, by itself or with its namespace: then it is not served. Should both `docs` and
-//! `NAMESPACE/docs` be registered, the name belongs to the one that was registered first, so that
-//! nobody takes a name away.
+//! to another owner, by itself or with its namespace: then it is not served. If both `docs` and
+//! `NAMESPACE/docs` are registered, the name belongs to the one that was registered first.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 

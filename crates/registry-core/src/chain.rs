@@ -26,7 +26,7 @@ impl fmt::Display for Revision {
     }
 }
 
-/// What tells one registry from another: a UUID that the store gets when it is created.
+/// The identity of a registry: a UUID that the store receives when it is created.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RegistryId(Arc<str>);

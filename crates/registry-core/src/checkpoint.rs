@@ -2,7 +2,7 @@
 //!
 //! A checkpoint is a note as of C2SP (signed-note, tlog-checkpoint): the origin
 //! `registry/<id>`, the revision as the size of the Merkle tree, its root, the chain hash and the
-//! time, signed with Ed25519. Whoever keeps one can hold the registry to it.
+//! time, signed with Ed25519. A kept checkpoint reveals a changed history.
 
 use std::str::FromStr;
 

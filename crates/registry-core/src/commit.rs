@@ -2,7 +2,7 @@
 //!
 //! `chain(n) = SHA-256(chain(n-1) ‖ canonical commit n)`, and `chain(0)` is derived from the
 //! registry's id, so two registries never share a chain. A commit lists its changes by digest:
-//! whoever holds only some of the documents can still verify the chain.
+//! a copy without some of the documents can still verify the chain.
 
 mod change;
 

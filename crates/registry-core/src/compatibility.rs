@@ -1,4 +1,4 @@
-//! Compatibility of two versions of an entity: part by part, each in the direction in which values flow.
+//! Compatibility of two versions of an entity: part by part, each in the direction of its values.
 //!
 //! A new version may accept more input and give less output. The schema of a schema entity counts as
 //! input. Servers promise no schema, and callers of an agent do not see its dependencies. The rule
@@ -49,19 +49,19 @@ impl Outcome {
     }
 }
 
-/// What comparing two versions of one entity found.
+/// The findings of a comparison of two versions of one entity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// Whether all schemas are the same, word for word.
     pub is_identical: bool,
     /// What breaks.
     pub differences: Vec<Difference>,
-    /// What could not be decided.
+    /// The undecided parts.
     pub doubts: Vec<Doubt>,
 }
 
 impl Comparison {
-    /// What comparing something with itself finds.
+    /// The findings of a comparison with itself.
     pub(crate) fn identical() -> Self {
         Self { is_identical: true, differences: Vec::new(), doubts: Vec::new() }
     }

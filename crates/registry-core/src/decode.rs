@@ -48,7 +48,7 @@ impl Problems {
         self.0.borrow().is_empty()
     }
 
-    /// All problems, in the order in which they were found.
+    /// All problems, in the order of their discovery.
     pub fn into_vec(self) -> Vec<Diagnostic> {
         self.0.into_inner()
     }

@@ -25,7 +25,7 @@ use crate::{
     version::Version,
 };
 
-/// The member of `metadata` that names the source by which a document is managed.
+/// The member of `metadata` that names the managing source of a document.
 pub const MANAGED_BY: &str = "managedBy";
 
 /// One entity of any kind.

@@ -21,7 +21,7 @@ pub enum CacheState {
 pub struct Nack {
     /// Which revision.
     pub revision: Revision,
-    /// What is wrong, for people.
+    /// The message for people.
     pub message: String,
     /// Findings, where there are any.
     pub diagnostics: Vec<Diagnostic>,

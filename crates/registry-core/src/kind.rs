@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// The kinds of entity, in the order in which they depend on each other.
+/// The kinds of entity, ordered by their dependencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -14,7 +14,7 @@ pub enum Kind {
     Server,
     /// A tool: real, virtual or composed.
     Tool,
-    /// An A2A agent and what it depends on.
+    /// An A2A agent and its dependencies.
     Agent,
 }
 

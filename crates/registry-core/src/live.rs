@@ -32,7 +32,7 @@ pub struct LiveServer {
     pub info: Value,
     /// Its tools, all pages, in their order.
     pub tools: Vec<Value>,
-    /// Which of them are not as MCP has them, by their places, and why.
+    /// The invalid definitions, by their places, with the reasons.
     pub unread: BTreeMap<usize, String>,
     /// Its features other than tools.
     pub features: Vec<Exposure>,

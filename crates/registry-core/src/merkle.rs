@@ -11,7 +11,7 @@ use crate::chain::ChainHash;
 /// A node of the tree.
 pub type Node = [u8; 32];
 
-/// The hash of the leaf that stands for a commit.
+/// The hash of a commit's leaf.
 pub fn leaf(chain: &ChainHash) -> Node {
     Sha256::new().chain_update([0]).chain_update(chain.as_bytes()).finalize().into()
 }
@@ -146,7 +146,7 @@ fn split(leaves: usize) -> usize {
     leaves.next_power_of_two() / 2
 }
 
-/// The root that a leaf and its path lead to; `None`: the path does not fit the tree.
+/// The root of a leaf and its path; `None`: the path does not fit the tree.
 pub fn root_of_inclusion(leaf: Node, index: u64, size: u64, path: &[Node]) -> Option<Node> {
     if index >= size {
         return None;
@@ -171,7 +171,7 @@ pub fn root_of_inclusion(leaf: Node, index: u64, size: u64, path: &[Node]) -> Op
     (last == 0).then_some(node)
 }
 
-/// The older and the newer root that a path leads to; `None`: it does not fit the trees.
+/// The older and the newer root of a path; `None`: it does not fit the trees.
 pub fn roots_of_consistency(
     old_root: Node,
     old: u64,

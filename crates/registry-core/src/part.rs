@@ -53,7 +53,7 @@ impl Part {
         Self { scope, source: source.clone(), named, catalog }
     }
 
-    /// What is in scope, at the revision of the whole.
+    /// The entities in scope, at the revision of the whole.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }

@@ -1,4 +1,4 @@
-//! Scopes: which part of a catalog a gateway follows, as data. [`crate::part`] applies them to catalogs.
+//! Scopes: the parts of a catalog that gateways follow, as data. [`crate::part`] applies them to catalogs.
 
 mod root;
 

@@ -52,7 +52,7 @@ const REFUSED: &str = "if the server wants a client certificate, it may have ref
 /// Why a connection without TLS may.
 const WANTS_TLS: &str = "if the server expects TLS, write grpcs://";
 
-/// A connection, and what goes with each call on it.
+/// A connection, and the metadata of its calls.
 pub(crate) struct Target {
     pub(crate) channel: Channel,
     pub(crate) authorization: Option<MetadataValue<Ascii>>,
@@ -313,7 +313,7 @@ pub fn shortened(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-/// What an error says, with its chain of sources: clients keep the reason there.
+/// The text of an error with its chain of sources, because clients keep the reason there.
 pub fn reason_of(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

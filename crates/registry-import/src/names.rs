@@ -7,7 +7,7 @@ use super::{Repairs, repair::quoted};
 
 pub(super) use registry_core::{name::name_of, version::version_of};
 
-/// What is wrong with a name of which nothing can be kept.
+/// The problem of a name without a usable part.
 pub(super) fn no_name(said: Option<&Value>, whose: &str) -> String {
     match said {
         None | Some(Value::Null) => "the name is missing".to_owned(),
@@ -22,7 +22,7 @@ pub(super) fn version_text(said: &Value) -> String {
     said.as_str().map_or_else(|| said.to_string(), str::to_owned)
 }
 
-/// The exact version that is said, or this one instead; what was not exact is reported.
+/// The stated exact version, or else this one. Inexact versions are reported.
 pub(super) fn exact_version(
     repairs: &mut Repairs,
     said: &Value,

@@ -1,4 +1,4 @@
-//! Bills of materials (SBOM): what an agent, a tool, a server, a schema or the whole registry consists of
+//! Bills of materials (SBOM): the components of an agent, a tool, a server, a schema or the whole registry
 //! at a revision, as CycloneDX or SPDX.
 //!
 //! A bill is a pure function of the catalog, the time of its revision and the root: whoever writes

@@ -1,6 +1,6 @@
 //! Limits on schemas, comparisons and validations.
 
-/// Most registered schemas that one schema may lead to, directly and through others.
+/// Maximum number of registered schemas that one schema refers to, directly and through others.
 pub const SCHEMA_REFERENCES: usize = 1_000;
 /// Most ways in which one schema may be applied to one place of a value, references followed: what
 /// `allOf` of twice the same doubles with every level.
@@ -21,7 +21,7 @@ pub const COMPARISON_STEPS: usize = 50_000;
 pub const BATCH_COMPARISON_STEPS: usize = 1_000_000;
 /// Deepest nesting of a comparison, references followed.
 pub const COMPARISON_DEPTH: usize = 128;
-/// Deepest nesting of a value that a witness may have, and levels to which paths are counted.
+/// Maximum nesting of a witness, and the depth of counted paths.
 pub const DOCUMENT_DEPTH: usize = 64;
 /// Longest version in an `$id`, in bytes.
 pub const VERSION_BYTES: usize = 255;

@@ -324,7 +324,7 @@ impl Exchange {
         Some(Step::Answer(
             match self.endpoint.state.held.hold(Waiting { flight, owner, asked, place }) {
                 Ok(result) => render::result::raw(id, &result),
-                // The upstream is told by the end of its request.
+                // The end of its request notifies the upstream.
                 Err(NoRandomness) => super::refuse(Some(id), &Rejection::NoRandomness),
             },
         ))

@@ -1,8 +1,8 @@
 //! Sessions of clients before 2026-07-28. The id itself says what the session is, sealed, so that no
 //! store is needed: a table only holds what is going on in the sessions that are in use.
 //!
-//! A session is bound to what the headers said when it was opened; somebody else who got hold of
-//! its id is told that it does not exist. One caller has a quarter of the table at most. A caller
+//! A session is bound to the caller that opened it. For other callers its id is unknown. One caller has
+//! at most a quarter of the table. A caller
 //! with its share, or a full table, evicts sessions that were idle longest; their state is lost,
 //! and they continue with their next request. Sessions with running requests or an open event stream are not
 //! evicted, nor are those with watched resources for half an hour. Other gateways do not share the
@@ -277,8 +277,8 @@ impl Sessions {
         self.sealer.seal(PURPOSE, &content).map_err(|_| Rejection::NoRandomness)
     }
 
-    /// The session that a request names, if it is the sender's own. `payer` is the caller against
-    /// whose share a session counts that is not in use yet.
+    /// The session that a request names, if it is the sender's own. A session that is not in use yet
+    /// counts against the share of `payer`.
     pub(super) fn find(
         &self,
         headers: &HeaderMap,

@@ -117,7 +117,7 @@ pub enum Denial {
     /// The definition of the upstream differs from the registered or first seen one.
     #[error("the tool is quarantined: nobody has accepted what its server says of it now")]
     Quarantined,
-    /// The catalog is too old to tell whether the tool may still be called.
+    /// The catalog is too old for a decision about the call.
     #[error(transparent)]
     Stale(#[from] Stale),
 }

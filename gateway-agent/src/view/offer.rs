@@ -50,7 +50,7 @@ pub struct Offer {
     is_quarantined: bool,
     /// Whether it is not what the target of a lower version lists.
     is_undeployed: bool,
-    /// The only moment at which it is current, if it may be otherwise at the next.
+    /// The only moment of its validity, if the next one can differ.
     only_at: Option<u64>,
     place: Place,
     /// The latest moment at which it was seen to be current.

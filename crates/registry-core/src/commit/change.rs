@@ -98,7 +98,7 @@ impl TryFrom<FlatChange> for Change {
 }
 
 impl Lifecycle {
-    /// The lifecycle that an action leads to.
+    /// The lifecycle after an action.
     pub fn after(action: &Action, at: (Revision, Timestamp)) -> Self {
         Self::new(action.state(), action.notice().cloned().unwrap_or_default(), at)
     }

@@ -1,7 +1,8 @@
-//! `not-owner` and `outside-scope`: whether somebody may write these names.
+//! `not-owner` and `outside-scope`: the authorization of an author to write names.
 //!
-//! A name belongs to whoever it was given to, else to whoever registered it first; a free name
-//! belongs to whoever its namespace was given to, else to whoever comes first. What changes nothing needs no leave.
+//! The owner of a name is its assigned owner, else the author that registered it first. The owner of a
+//! free name is the owner of its namespace, else the first author. A change without effect needs no
+//! authorization.
 
 use std::{
     cell::OnceCell,

@@ -1,6 +1,6 @@
 //! Reads a schema object into [`Rules`], whatever its dialect.
 //!
-//! What is not understood is kept as opaque, so that nobody takes it for absent.
+//! Unsupported keywords are kept as opaque, so that they do not count as absent.
 
 use std::collections::BTreeSet;
 

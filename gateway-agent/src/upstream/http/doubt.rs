@@ -8,9 +8,9 @@ use http::StatusCode;
 use super::{Answer, Era, Error, Outgoing, Verdict, answer, handshake};
 use crate::{jsonrpc::code, upstream::reply::Reply};
 
-/// The code with which the official SDKs answer where a session is missing.
+/// The error code of the official SDKs for a missing session.
 const SERVER_ERROR: i64 = -32_000;
-/// The code with which they answer for a session that has expired.
+/// The error code of the official SDKs for an expired session.
 const SESSION_NOT_FOUND: i64 = -32_001;
 
 /// Whether what is known about the upstream is in doubt.

@@ -2,8 +2,8 @@
 //!
 //! An upstream of both eras is spoken to in the caller's: whether it has the older one shows when
 //! the first such caller comes. An upstream of the older era alone asks callers without sessions,
-//! too: each request of theirs has a session for itself while it runs, and the next request of
-//! somebody who can be asked the same has it after that. A new session replaces the one that was
+//! too: each request of theirs has a session for itself while it runs, and the next request of a
+//! caller with the same capabilities reuses it. A new session replaces the one that was
 //! idle longest, and never one with a running request. A quarter of the sessions is the most for
 //! one caller.
 

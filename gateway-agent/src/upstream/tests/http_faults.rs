@@ -96,7 +96,7 @@ async fn answers_without_end_are_cut_off() {
     }
 }
 
-/// A stream with so many bytes of small messages, and then an answer.
+/// A stream with `bytes` of small messages before the answer.
 fn chatty(seen: &Seen, bytes: usize) -> Reply {
     let event = format!("data: {}\n\n", json!({"jsonrpc": "2.0", "method": "notifications/x"}));
     let answer = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {}});
