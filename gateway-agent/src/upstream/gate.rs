@@ -82,9 +82,14 @@ pub enum Overloaded {
     },
 }
 
-/// The place of one request, until it is dropped.
+/// The place of one request, until it is dropped. Boxed, because the future of each request holds it.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
+    _permits: Box<Permits<'a>>,
+}
+
+#[derive(Debug)]
+struct Permits<'a> {
     // Dropped first: the next request of this caller takes its turn behind those of others.
     _all: SemaphorePermit<'a>,
     _own: OwnedSemaphorePermit,
@@ -115,24 +120,27 @@ impl Gate {
         Load { running, waiting: self.waiting.load(Ordering::SeqCst) }
     }
 
+    /// Takes a place, if one is free.
+    pub(super) fn try_enter(&self, principal: &Principal) -> Option<Place<'_>> {
+        let (present, room) = self.present(principal);
+        let own = room.try_acquire_owned().ok()?;
+        let all = self.room.try_acquire().ok()?;
+        Some(Place { _permits: Permits { _all: all, _own: own, _present: present }.into() })
+    }
+
     /// Waits for a place.
     pub(super) async fn enter(&self, principal: &Principal) -> Result<Place<'_>, Overloaded> {
+        if let Some(place) = self.try_enter(principal) {
+            return Ok(place);
+        }
         let (present, room) = self.present(principal);
-        let own = Arc::clone(&room).try_acquire_owned();
-        let (own, waits) = match (own, self.room.try_acquire()) {
-            (Ok(own), Ok(all)) => return Ok(Place { _all: all, _own: own, _present: present }),
-            // A place of all callers is released meanwhile.
-            (own, _) => (own, self.wait(&present)?),
-        };
+        let waits = self.wait(&present)?;
         // The semaphores are never closed.
         let closed = |_| self.overloaded();
-        let own = match own {
-            Ok(own) => own,
-            Err(_) => room.acquire_owned().await.map_err(closed)?,
-        };
+        let own = room.acquire_owned().await.map_err(closed)?;
         let all = self.room.acquire().await.map_err(closed)?;
         drop(waits);
-        Ok(Place { _all: all, _own: own, _present: present })
+        Ok(Place { _permits: Permits { _all: all, _own: own, _present: present }.into() })
     }
 
     /// The refusal of a request that has waited for too long.

@@ -182,7 +182,8 @@ impl Bench {
         let rules = contract::Settings::new(CheckRules::new(setup.policy, setup.tools), Vec::new());
         let contracts = Arc::new(Contracts::open(&cache_file, rules, definitions.borrow().clone()));
         let listed = upstreams.definitions();
-        let looking = contracts.clone().keep(catalog.clone(), listed, CancellationToken::new());
+        let stop = CancellationToken::new();
+        tokio::spawn(contracts.clone().keep(catalog.clone(), listed, stop));
         let parts = Parts {
             catalog,
             watchman,
@@ -198,7 +199,6 @@ impl Bench {
         let handle = GatewayHandle::new(Gateway::new(settings, doorkeeper, parts));
         let gateway = handle.current();
         let router = Mcp::new(handle.clone()).router();
-        tokio::spawn(looking);
         Self { router, handle, gateway, cache, publish, contracts, _dir: dir, seen, finished }
     }
 

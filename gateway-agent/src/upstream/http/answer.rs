@@ -200,22 +200,21 @@ struct Pace {
     started: Instant,
     at_once: usize,
     read: usize,
+    /// Bytes of memory that are reserved for them.
+    reserved: usize,
 }
 
 impl Pace {
     fn new(at_once: usize) -> Self {
-        Self { started: Instant::now(), at_once, read: 0 }
+        Self { started: Instant::now(), at_once, read: 0, reserved: 0 }
     }
 
-    /// Counts a message, and waits where the stream is too fast.
-    async fn count(&mut self, bytes: usize) {
+    /// Counts a message, and returns how long to wait where the stream is too fast.
+    fn count(&mut self, bytes: usize) -> Option<Duration> {
         self.read += bytes;
         let excess = self.read.saturating_sub(self.at_once) as u64;
         let due = Duration::from_micros(excess.saturating_mul(1_000_000) / MESSAGE_BYTES_A_SECOND);
-        let early = due.saturating_sub(self.started.elapsed());
-        if !early.is_zero() {
-            tokio::time::sleep(early).await;
-        }
+        Some(due.saturating_sub(self.started.elapsed())).filter(|early| !early.is_zero())
     }
 }
 
@@ -229,7 +228,7 @@ async fn read_events(
 ) -> Result<Reply, Error> {
     let too_large = || Error::TooLarge { limit_bytes: expected.limit_bytes };
     let mut events = Events::new(expected.limit_bytes);
-    let (mut pace, mut reserved) = (Pace::new(expected.limit_bytes), 0);
+    let mut pace = Box::new(Pace::new(expected.limit_bytes));
     loop {
         let Some(chunk) = next_chunk(&mut body).await? else {
             body = resume::reopen(ear, &events).await?;
@@ -238,8 +237,8 @@ async fn read_events(
         };
         if let Some(buffered) = expected.buffered {
             let needed = events.held_bytes() + chunk.len();
-            buffered.grow(needed.saturating_sub(reserved))?;
-            reserved = reserved.max(needed);
+            buffered.grow(needed.saturating_sub(pace.reserved))?;
+            pace.reserved = pace.reserved.max(needed);
         }
         events.push(&chunk).map_err(|_| too_large())?;
         while let Some(data) = events.next() {
@@ -253,7 +252,9 @@ async fn read_events(
                 Ok(Message::Notification(notification)) => ear.notified(&notification).await,
                 Err(error) => return Err(Breach::Garbage(error).into()),
             }
-            pace.count(data.len()).await;
+            if let Some(early) = pace.count(data.len()) {
+                Box::pin(tokio::time::sleep(early)).await;
+            }
         }
     }
 }
