@@ -1,4 +1,4 @@
-//! The Merkle tree over the log, by which a short proof shows that a commit is in it, or that a
+//! The Merkle tree over the log. A short proof shows that a commit is in it, or that a
 //! later log continues an earlier one.
 //!
 //! As RFC 9162 section 2.1: leaf `n` is the chain hash after revision `n + 1`. The tree is computed from the

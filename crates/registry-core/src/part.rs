@@ -78,7 +78,7 @@ impl Part {
             } else {
                 self.named.remove(key).is_some()
             };
-            // What nothing refers to is neither in scope nor enters it with another.
+            // An entity without references is neither in scope nor enters it with another.
             let is_in_sight = || self.catalog.dependents(key).next().is_some();
             is_touched |= moved || self.catalog.find(key).is_some() || is_in_sight();
         }

@@ -131,7 +131,7 @@ impl fmt::Display for SchemaRef {
     }
 }
 
-/// Receives the key of a reference, the reference as it is written, and its place.
+/// Receives the key of a reference, its text, and its place.
 type FoundReference<'f> = &'f mut dyn FnMut(Result<&Key, InvalidKey>, &str, At<'_>);
 
 /// Calls `found` for every reference to a registered schema, with the place of the `$ref`.

@@ -287,7 +287,7 @@ fn meta(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
     Some(Value::Object(Map::from_iter([(PUBLISHER_META.to_owned(), publisher.clone())])))
 }
 
-/// What of an entity's metadata cannot be served, and why; the pointers lead into its document.
+/// The metadata of an entity that cannot be served, with the reasons; the pointers are into its document.
 pub fn misfits(server: &Server) -> Vec<Diagnostic> {
     let rest = server.metadata.as_ref().and_then(|metadata| metadata.get(METADATA_KEY));
     let Some(rest) = rest else { return Vec::new() };

@@ -1,6 +1,6 @@
 //! Limits of the index and of a search.
 
-/// Most words of a document that are searched; the most telling ones come first.
+/// Maximum number of indexed words per document; the most significant ones come first.
 pub const SEARCH_TERMS: usize = 2_000;
 /// Longest text of a search, in bytes.
 pub const SEARCH_BYTES: usize = 1024;

@@ -1,7 +1,7 @@
 //! Taking out object schemas that stand in the middle of several tools' schemas, biggest first.
 //!
 //! Every value gets a number that equal values share, so finding what is equal costs one pass.
-//! What is taken out counts as one more place for what is inside of it.
+//! A factored schema counts as one more place of its inner schemas.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -2,7 +2,7 @@
 //! value that shows it.
 //!
 //! Schemas are drawn over all keywords of draft 2020-12 from random bytes; the second of a pair is
-//! mostly a change of the first, because those tell the most.
+//! mostly a change of the first, because those find the most.
 
 use proptest::{collection::vec, prelude::*, test_runner::Config};
 use schema_compat::{

@@ -61,7 +61,7 @@ fn problems_of(schema: &Value) -> Vec<InvalidSchema> {
     if pure_reference(schema).is_some() {
         return Vec::new();
     }
-    // References are checked on their own. Here all valid ones lead to a schema that allows anything.
+    // References are checked on their own. Here all valid ones resolve to a schema that allows anything.
     let anything = |name: &SchemaName| Key::of_schema(name).map(|_| &Value::Bool(true));
     let mut problems = compile(schema, &anything).err().unwrap_or_default();
     if problems.is_empty() && has_uris(schema) {
