@@ -17,7 +17,7 @@ use super::{
 use crate::{
     audit::CallRecord,
     mcp::render::{self, http::Answer},
-    pipeline::{self, Authentication, Error, Invocation, Output, Target, Task, ToolCall},
+    pipeline::{self, Authentication, Invocation, Output, Target, Task, ToolCall},
     upstream::{Era, Method, Side},
 };
 
@@ -90,9 +90,6 @@ async fn run(
             Ok(outcome) => render::result::tool(id, era, outcome),
             Err(error) => {
                 error.record_in(&mut record);
-                if let Error::Scopes(refusal) = error {
-                    return super::refuse(Some(id), &refusal.clone().into());
-                }
                 render::call_error(id, era, &tool, error)
             }
         };

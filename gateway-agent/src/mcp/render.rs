@@ -150,7 +150,7 @@ pub(crate) fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> An
         return result::too_old(id, era, tool, stale);
     }
     if let Error::Scopes(refusal) = failed {
-        return rejection(Some(id), &Rejection::Refused(refusal.clone()));
+        return super::refuse(Some(id), &Rejection::Refused(refusal.clone()));
     }
     if let Error::Composition(failed) = failed {
         return result::unfinished(id, era, tool, failed);

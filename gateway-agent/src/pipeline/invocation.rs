@@ -1,19 +1,20 @@
 //! One operation of one caller on any surface, and its output.
 
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use http::{HeaderMap, request::Parts};
-use registry_core::{Name, Revision};
+use registry_core::Revision;
 use serde_json::value::RawValue;
 
 use super::{Error, Task, TaskNames};
 use crate::{
     audit,
-    composition::{Owner, RunScope, Steps},
+    composition::{RunScope, Steps},
     freshness::Freshness,
     identity::{ClientInfo, HeaderClaim},
     outcome,
     policy::Denial,
+    shares::Principal,
     upstream::{Context, Method, Param, RawResult, ResourceNames, ResultType, Side, Subscribed},
     view::Offer,
 };
@@ -76,8 +77,8 @@ pub(crate) struct ToolCall {
 pub(crate) struct StepCall {
     pub(crate) offer: Arc<Offer>,
     pub(crate) arguments: Box<RawValue>,
-    /// The caller of the composition.
-    pub(crate) owner: Owner,
+    /// The quota of the composition's caller.
+    pub(crate) principal: Principal,
     /// The enclosing runs.
     pub(crate) scope: RunScope,
 }
@@ -221,11 +222,4 @@ impl Output {
             Self::Result(_) => Err(Denial::NoSuchTool.into()),
         }
     }
-}
-
-/// The names of a tool and of all tools inside it.
-pub(super) fn tools_of(offer: &Offer) -> BTreeSet<Name> {
-    let mut tools = offer.composed().map(|composed| composed.reach().clone()).unwrap_or_default();
-    tools.insert(offer.name().clone());
-    tools
 }

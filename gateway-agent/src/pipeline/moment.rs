@@ -1,13 +1,12 @@
 //! The catalog, its age and the caller at one moment, and the decisions that depend on them.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use http::request::Parts;
-use registry_core::entity::Exposure;
+use registry_core::{Name, entity::Exposure};
 
 use super::{
     About, Authentication, Error, Gateway, Invocation, Target,
-    invocation::tools_of,
     route::{self, FeatureRoute, Offered, Route, TaskRoute},
 };
 use crate::{
@@ -17,7 +16,7 @@ use crate::{
     policy::{Denial, Standing},
     shares::Principal,
     upstream::{Method, naming},
-    view::Snapshot,
+    view::{Offer, Snapshot},
 };
 
 /// The state that one round of an operation sees.
@@ -39,27 +38,25 @@ impl Moment {
                 freshness: gateway.watchman().look(),
                 snapshot: gateway.views().now(),
                 caller: None,
-                principal: step.owner.principal.clone(),
+                principal: step.principal.clone(),
             };
         }
         let Authentication { claim, client, .. } = &call.caller;
-        let (moment, caller) = Self::of(gateway, claim, client.clone());
-        record.identified(moment.snapshot.catalog.revision(), &caller);
+        let moment = Self::of(gateway, claim, client.clone());
+        if let Some(caller) = &moment.caller {
+            record.identified(moment.snapshot.catalog.revision(), caller);
+        }
         record.dated(moment.freshness);
-        Self { caller: Some(caller), ..moment }
+        moment
     }
 
-    fn of(
-        gateway: &Gateway,
-        claim: &HeaderClaim,
-        client: Option<Arc<ClientInfo>>,
-    ) -> (Self, Caller) {
+    fn of(gateway: &Gateway, claim: &HeaderClaim, client: Option<Arc<ClientInfo>>) -> Self {
         // The age first: it must not be younger than the catalog.
         let freshness = gateway.watchman().look();
         let snapshot = gateway.views().now();
         let caller = gateway.identify(&snapshot, claim, client);
         let principal = caller.principal(claim);
-        (Self { freshness, snapshot, caller: None, principal }, caller)
+        Self { freshness, snapshot, caller: Some(caller), principal }
     }
 
     /// Resolves the caller's name of the target. An invisible target is unknown.
@@ -132,8 +129,14 @@ pub(crate) fn check_scopes(
     if !gateway.doorkeeper().asks_for_scopes() {
         return Ok(());
     }
-    let (moment, caller) = Moment::of(gateway, claim, client);
-    let offered = Moment { caller: Some(caller), ..moment }.offered(gateway, tool);
+    let offered = Moment::of(gateway, claim, client).offered(gateway, tool);
     let tools = offered.map(|offered| tools_of(&offered.offer)).unwrap_or_default();
     gateway.doorkeeper().check_scopes(parts, (Method::CallTool.as_str(), Some(tool)), &tools)
+}
+
+/// The names of a tool and of all tools inside it.
+fn tools_of(offer: &Offer) -> BTreeSet<Name> {
+    let mut tools = offer.composed().map(|composed| composed.reach().clone()).unwrap_or_default();
+    tools.insert(offer.name().clone());
+    tools
 }

@@ -77,6 +77,20 @@ impl Sending<'_> {
         }
     }
 
+    /// Sends a request in the caller's trace.
+    async fn ask(
+        &self,
+        permit: Permit,
+        request: Request<'_>,
+        record: &mut CallRecord,
+    ) -> Result<RawResult, upstream::Error> {
+        let trace = record.onward(&self.call.context.trace);
+        let request = Request { trace: &trace, ..request };
+        let result = self.gateway.upstreams().send(permit, request).await;
+        record.returned();
+        result
+    }
+
     /// Sends a request for a prompt, resource, completion or task.
     async fn request(
         &self,
@@ -84,8 +98,7 @@ impl Sending<'_> {
         permit: Permit,
         record: &mut CallRecord,
     ) -> Result<RawResult, upstream::Error> {
-        let Self { gateway, call, moment } = *self;
-        let trace = record.onward(&call.context.trace);
+        let Self { call, moment, .. } = *self;
         let request = Request {
             method,
             arguments: None,
@@ -93,13 +106,11 @@ impl Sending<'_> {
             context: &call.context,
             is_repeatable: method.only_reads(),
             timeout: None,
-            trace: &trace,
+            trace: &call.context.trace,
             side: call.client.as_ref(),
             principal: &moment.principal,
         };
-        let result = gateway.upstreams().send(permit, request).await;
-        record.returned();
-        result
+        self.ask(permit, request, record).await
     }
 
     async fn task(
@@ -135,26 +146,32 @@ impl Sending<'_> {
         }
         let params = task::params(offer, call)?;
         let arguments = prepare(gateway, offer, call, record).await?;
-        let onward = Onward::of(offer, call, &params);
+        let shielded = offer.projection().map(|_| Shielded::of(call, &params));
+        let onward = if let Some(Shielded { params, context, side }) = &shielded {
+            Onward { params, context, client: side.as_ref() }
+        } else {
+            Onward { params: &params, context: &call.context, client: call.client.as_ref() }
+        };
         let (result, steps) = match (permit, offer.composed()) {
             (Some(permit), _) => {
-                (self.upstream(offer, permit, (&arguments, &onward), record).await, None)
+                (self.upstream(offer, permit, (&arguments, onward), record).await, None)
             }
             (None, Some(composed)) => {
-                let run = steps::Composition { gateway, composed, offer, call, onward: &onward };
+                let run = steps::Composition { gateway, composed, offer, call, onward };
                 let (result, steps) = run.call(arguments, &self.moment.principal, record).await?;
                 (Ok(result), Some(steps))
             }
             (None, None) => (Err(Denial::NoSuchTool.into()), None),
         };
-        let result = self.finish(offer, result, record).await.map_err(|error| match &steps {
-            Some(steps) => {
+        let result = match self.finish(offer, result, record).await {
+            Ok(result) => result,
+            Err(error) => {
+                let Some(steps) = steps else { return Err(error) };
                 let error = error.to_step(&offer.name().to_string());
-                let rejected = composition::rejected(offer.name(), error, steps.clone());
-                Error::Composition(Box::new(rejected))
+                let rejected = composition::rejected(offer.name(), error, steps);
+                return Err(Error::Composition(Box::new(rejected)));
             }
-            None => error,
-        })?;
+        };
         let begins = offer.server().filter(|_| result.result_type == ResultType::Task);
         let tasks = match (&call.target, begins) {
             (Target::Tool(tool), Some(server)) => {
@@ -170,25 +187,23 @@ impl Sending<'_> {
         &self,
         offer: &Offer,
         permit: Permit,
-        (arguments, onward): (&Arguments<'_>, &Onward<'_>),
+        (arguments, onward): (&Arguments<'_>, Onward<'_>),
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
         let Self { gateway, call, moment } = *self;
-        let trace = record.onward(&call.context.trace);
+        let Onward { params, context, client } = onward;
         let request = Request {
             method: offer.method(),
             arguments: arguments.raw(),
-            params: onward.params(),
-            context: onward.context(),
+            params,
+            context,
             is_repeatable: offer.is_repeatable(),
             timeout: Some(gateway.settings().call_timeout(offer.key())),
-            trace: &trace,
-            side: onward.client(),
+            trace: &call.context.trace,
+            side: client,
             principal: &moment.principal,
         };
-        let result = gateway.upstreams().send(permit, request).await;
-        record.returned();
-        Ok(result?)
+        Ok(self.ask(permit, request, record).await?)
     }
 
     /// Projects and validates the result of a tool.
@@ -216,40 +231,11 @@ impl Sending<'_> {
     }
 }
 
-/// The parts of a call that the upstream receives beside the arguments.
-pub(super) enum Onward<'a> {
-    /// As the client sent them.
-    Plain { call: &'a Invocation, params: &'a [upstream::Param] },
-    /// Without what would bypass the projection of the result.
-    Shielded(Shielded),
-}
-
-impl<'a> Onward<'a> {
-    fn of(offer: &Offer, call: &'a Invocation, params: &'a [upstream::Param]) -> Self {
-        match offer.projection() {
-            Some(_) => Self::Shielded(Shielded::of(call, params)),
-            None => Self::Plain { call, params },
-        }
-    }
-
-    fn params(&self) -> &[upstream::Param] {
-        match self {
-            Self::Plain { params, .. } => params,
-            Self::Shielded(shielded) => &shielded.params,
-        }
-    }
-
-    pub(super) fn context(&self) -> &Context {
-        match self {
-            Self::Plain { call, .. } => &call.context,
-            Self::Shielded(shielded) => &shielded.context,
-        }
-    }
-
-    pub(super) fn client(&self) -> Option<&upstream::Side> {
-        match self {
-            Self::Plain { call, .. } => call.client.as_ref(),
-            Self::Shielded(shielded) => shielded.side.as_ref(),
-        }
-    }
+/// The parts of a call that the upstream receives beside the arguments. A projection of the result
+/// removes what would bypass it.
+#[derive(Clone, Copy)]
+pub(super) struct Onward<'a> {
+    params: &'a [upstream::Param],
+    pub(super) context: &'a Context,
+    pub(super) client: Option<&'a upstream::Side>,
 }

@@ -24,7 +24,7 @@ pub(super) struct Composition<'a> {
     pub(super) composed: &'a Arc<Composed>,
     pub(super) offer: &'a Offer,
     pub(super) call: &'a Invocation,
-    pub(super) onward: &'a Onward<'a>,
+    pub(super) onward: Onward<'a>,
 }
 
 impl Composition<'_> {
@@ -36,7 +36,7 @@ impl Composition<'_> {
         record: &mut CallRecord,
     ) -> Result<(RawResult, Steps), Error> {
         let Self { gateway, composed, offer, call, onward } = self;
-        let context = onward.context();
+        let Onward { context, client, .. } = onward;
         let trace = record.inward(&context.trace);
         let owner = Owner { claim: call.caller.claim.clone(), principal: principal.clone() };
         let runner = Runner {
@@ -44,7 +44,7 @@ impl Composition<'_> {
             composed: Arc::clone(composed),
             owner: owner.clone(),
             context: Context { trace, ..context.without_tasks() },
-            client: onward.client().cloned(),
+            client: client.cloned(),
             lineage: record.lineage(offer.key()),
         };
         let scope = if let Target::Step(step) = &call.target { Some(&step.scope) } else { None };
@@ -98,7 +98,7 @@ impl StepRunner for Runner {
                 target: Target::Step(StepCall {
                     offer: Arc::clone(offer),
                     arguments,
-                    owner: self.owner.clone(),
+                    principal: self.owner.principal.clone(),
                     scope: scope.clone(),
                 }),
                 params: Vec::new(),
