@@ -5,7 +5,7 @@
 
 #![no_main]
 
-use gateway_agent::jsonrpc::{Limits, Message, Outcome, parse};
+use gateway_protocol::jsonrpc::{Limits, Message, Outcome, parse};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 

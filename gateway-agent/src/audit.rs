@@ -11,6 +11,8 @@ mod place;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
+use gateway_policy::{Denial, Finding, Outcome};
+use gateway_protocol::{mcp::Era, trace_context::TraceContext};
 use http::{HeaderMap, HeaderName};
 use registry_core::{Key, Kind, Revision};
 
@@ -20,10 +22,7 @@ pub use self::place::place;
 use crate::{
     freshness::{Freshness, Verdict},
     identity::Caller,
-    outcome::Outcome,
-    policy::{Denial, Finding},
-    trace::{Ending, Span, context::TraceContext},
-    upstream::Era,
+    trace::{Ending, Span},
     view::Offer,
 };
 

@@ -24,6 +24,12 @@ mod tests;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use gateway_policy::{Buffered, Exhausted};
+use gateway_protocol::{
+    content,
+    jsonrpc::ObjectWriter,
+    mcp::{Era, RawResult, ResultType},
+};
 use registry_core::{Key, Name, spec::Target};
 use serde_json::{Value, value::RawValue};
 use tokio::{runtime::Handle, time::timeout};
@@ -39,13 +45,6 @@ pub use self::{
 pub(crate) use self::{
     run::RunScope,
     runner::{BoxFuture, Owner, Resumed, SagaHost, Step, StepOutput, StepRunner},
-};
-use crate::{
-    buffers::Buffered,
-    content,
-    jsonrpc::ObjectWriter,
-    shares::Exhausted,
-    upstream::{Era, RawResult, ResultType},
 };
 
 /// How long what goes on without a caller may take to end when the gateway stops.

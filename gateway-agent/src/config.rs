@@ -24,6 +24,7 @@ mod yaml;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
+use gateway_policy::{CheckRules, Mode, RuntimeValidation, ToolValidation};
 use registry_core::checkpoint::VerifierKey;
 use registry_tls::ServerFiles;
 
@@ -39,7 +40,6 @@ use crate::{
     identity::settings::{AuthenticatorConfig, IdentityConfig, ProofsConfig},
     origin::OriginPolicy,
     pipeline::{self, ToolLimits},
-    policy::{CheckRules, Mode, RuntimeValidation, ToolValidation},
     source::SourceConfig,
     startup::StartupValidation,
     trace::settings::TracingConfig,

@@ -24,6 +24,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use gateway_policy::{CheckRules, Checks, Mode, ToolSelector};
 use registry_core::{Catalog, Digest, Document, Key, Kind, Record, edges::edges};
 use tokio::sync::{Notify, watch};
 
@@ -39,10 +40,7 @@ use self::{
     pin::Pins,
     pin_file::PinFile,
 };
-use crate::{
-    policy::{CheckRules, Checks, Mode, ToolSelector},
-    upstream::Definitions,
-};
+use crate::upstream::Definitions;
 
 /// What is known of every tool's contract.
 #[derive(Debug, Default)]

@@ -18,13 +18,13 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
+use gateway_policy::Buffers;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use registry_core::Catalog;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    buffers::Buffers,
     cache::Cache,
     feed::{SourceState, Status},
     freshness::{Verdict, Watchman},

@@ -13,95 +13,36 @@ pub(crate) mod proof;
 mod refused;
 mod scope;
 pub mod settings;
-mod subject;
 #[cfg(test)]
 mod tests;
 
 use std::{cmp::Reverse, sync::Arc};
 
+use gateway_policy::{Evidence, HeaderClaim, Named, Principal};
+use gateway_protocol::jsonrpc;
 use http::HeaderMap;
 use registry_core::{Catalog, Key, Kind, LifecycleState, Name, Record, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use self::settings::IdentityConfig;
-pub use self::subject::SubjectToken;
-use crate::{jsonrpc, shares::Principal};
 
 const AGENT_NAME: &str = "x-agent-name";
 const AGENT_VERSION: &str = "x-agent-version";
 /// Longest part of a self-reported text that is kept.
 const KEPT_CHARS: usize = 128;
 
-/// An agent, as a proof names it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Named {
-    /// Its name.
-    pub name: Box<str>,
-    /// Its version; without one the newest.
-    pub version: Option<Box<str>>,
-}
-
-/// What a request says or proves about its sender. A session is bound to it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HeaderClaim {
-    /// Nothing, or nothing that this deployment believes.
-    Absent,
-    /// Something that cannot be read: repeated, not text, or a version without a name.
-    Unreadable,
-    /// An agent.
-    Agent {
-        /// Its name.
-        name: Box<str>,
-        /// Its version; without one the newest.
-        version: Option<Box<str>>,
-    },
-    /// Somebody who has proved it.
-    Proven {
-        /// The agent that the proof names, if it does.
-        named: Option<Named>,
-        /// What it is.
-        evidence: Evidence,
-        /// Whose it is; not for the log.
-        principal: Box<str>,
-        /// The same for the log, as far as it may stand there.
-        told: Option<Box<str>>,
-    },
-}
-
-impl HeaderClaim {
-    /// Reads the claim, if the deployment says that headers can be trusted.
-    pub fn read(config: IdentityConfig, headers: &HeaderMap) -> Self {
-        if !config.trust_headers {
-            return Self::Absent;
-        }
-        match (only(headers, AGENT_NAME), only(headers, AGENT_VERSION)) {
-            (Ok(None), Ok(None)) => Self::Absent,
-            (Ok(Some(name)), Ok(version)) => {
-                Self::Agent { name: name.into(), version: version.map(Into::into) }
-            }
-            _ => Self::Unreadable,
-        }
+/// Reads the claim of the headers, if the deployment trusts them.
+pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> HeaderClaim {
+    if !config.trust_headers {
+        return HeaderClaim::Absent;
     }
-}
-
-impl HeaderClaim {
-    /// What tells its sender apart from others: the agent that it is, by whatever this deployment
-    /// believes, or else what it proves. Who says or proves nothing is like everybody.
-    pub fn apart(&self) -> Option<Arc<str>> {
-        let agent = |name: &str, version: Option<&str>| {
-            Some(format!("agent {name}@{}", version.unwrap_or_default()).into())
-        };
-        match self {
-            Self::Absent | Self::Unreadable => None,
-            Self::Agent { name, version } => agent(name, version.as_deref()),
-            Self::Proven { named: Some(Named { name, version }), .. } => {
-                agent(name, version.as_deref())
-            }
-            Self::Proven { named: None, principal, .. } => {
-                (!principal.is_empty()).then(|| format!("principal {principal}").into())
-            }
+    match (only(headers, AGENT_NAME), only(headers, AGENT_VERSION)) {
+        (Ok(None), Ok(None)) => HeaderClaim::Absent,
+        (Ok(Some(name)), Ok(version)) => {
+            HeaderClaim::Agent { name: name.into(), version: version.map(Into::into) }
         }
+        _ => HeaderClaim::Unreadable,
     }
 }
 
@@ -135,37 +76,6 @@ impl ClientInfo {
 
 fn kept(text: &str) -> &str {
     text.char_indices().nth(KEPT_CHARS).map_or(text, |(end, _)| &text[..end])
-}
-
-/// How a caller was recognised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Evidence {
-    /// By a client's certificate.
-    Certificate,
-    /// By a token of an identity provider.
-    Token,
-    /// By a key that was given to it.
-    ApiKey,
-    /// By headers that the deployment trusts.
-    Headers,
-    /// By MCP `clientInfo`.
-    ClientInfo,
-    /// Not at all.
-    Nothing,
-}
-
-impl Evidence {
-    /// As the audit writes it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Certificate => "certificate",
-            Self::Token => "token",
-            Self::ApiKey => "api-key",
-            Self::Headers => "headers",
-            Self::ClientInfo => "client-info",
-            Self::Nothing => "nothing",
-        }
-    }
 }
 
 /// Whom a claim comes to.

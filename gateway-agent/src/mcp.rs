@@ -34,6 +34,11 @@ use axum::{
     routing::{get, post},
 };
 use bytes::Bytes;
+use gateway_policy::{Buffered, HeaderClaim, Principal, Scarce, Shares, SubjectToken};
+use gateway_protocol::{
+    jsonrpc::{self, Id, Limits, Message, Notification},
+    mcp::{Era, MODERN_VERSION, header},
+};
 use http::{
     HeaderValue, Method, StatusCode,
     header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
@@ -46,17 +51,10 @@ pub use self::rejection::Rejection;
 use self::{held::HeldRequests, incoming::Incoming, replay::Replays, session::Sessions};
 use crate::{
     audit::{self, REQUEST_ID},
-    buffers::{self, Buffered},
-    capacity,
-    identity::{
-        HeaderClaim, SubjectToken,
-        doorkeeper::{Admitted, Credentials, Doorkeeper, METADATA},
-    },
-    jsonrpc::{self, Id, Limits, Message, Notification},
+    buffers, capacity,
+    identity::doorkeeper::{Admitted, Credentials, Doorkeeper, METADATA},
     mcp::render::http::Answer,
     pipeline::{Gateway, GatewayHandle},
-    shares::{Principal, Scarce, Shares},
-    upstream::Era,
 };
 
 /// How long a browser may cache the answer to a preflight request.
@@ -105,8 +103,8 @@ impl Mcp {
             // `Mcp-Param-*` are any number of headers.
             .allow_headers(AllowHeaders::mirror_request())
             .expose_headers([
-                session::SESSION_HEADER,
-                era::VERSION_HEADER,
+                header::SESSION_ID,
+                header::PROTOCOL_VERSION,
                 WWW_AUTHENTICATE,
                 RETRY_AFTER,
                 REQUEST_ID,
@@ -378,7 +376,7 @@ fn notified(
     notification: &Notification<'_>,
 ) -> Result<Answer, Rejection> {
     match era::of_header(&parts.headers)? {
-        Some(era::MODERN) => Ok(render::http::accepted()),
+        Some(MODERN_VERSION) => Ok(render::http::accepted()),
         _ => legacy::notified(endpoint, parts, notification),
     }
 }
@@ -390,7 +388,7 @@ fn answered(
     response: jsonrpc::Response<'_>,
 ) -> Result<Answer, Rejection> {
     match era::of_header(&parts.headers)? {
-        Some(era::MODERN) => Err(Rejection::ClientResponse),
+        Some(MODERN_VERSION) => Err(Rejection::ClientResponse),
         _ => legacy::answered(endpoint, parts, response),
     }
 }

@@ -6,12 +6,11 @@
 
 use std::fmt;
 
+use gateway_policy::Mode;
 use registry_core::{
     Catalog, Code, Diagnostic, Kind, LifecycleState, Scope,
     edges::{Reference, Relation, references},
 };
-
-use crate::policy::Mode;
 
 /// Most findings that are written to the log one by one.
 const LOGGED: usize = 20;

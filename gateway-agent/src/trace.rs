@@ -5,7 +5,6 @@
 //! Deliberately absent: arguments, results and messages of errors, which no span has; and sampling
 //! by what becomes of a call.
 
-pub mod context;
 mod export;
 mod otlp;
 mod ring;
@@ -21,9 +20,10 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use gateway_protocol::trace_context::{self, Parent, SpanId, TraceContext, TraceId};
+
 use self::settings::TracingConfig;
 use self::{
-    context::{Parent, SpanId, TraceContext, TraceId},
     export::Export,
     ring::{Ring, Trace},
 };
@@ -121,9 +121,9 @@ impl Tracer {
     /// the trace is a new one.
     pub fn begin(self: &Arc<Self>, caller: &TraceContext) -> Span {
         let parent = caller.parent.as_deref().and_then(Parent::parse);
-        let span = self.new_id();
+        let span = self.new_span();
         let context = match parent {
-            Some(parent) => Parent { span, ..parent },
+            Some(parent) => parent.with_span(span),
             None => self.new_trace(span),
         };
         let (started, parent) = (Instant::now(), parent.map(|parent| parent.span));
@@ -132,16 +132,20 @@ impl Tracer {
 
     fn new_trace(&self, span: SpanId) -> Parent {
         let (high, low) = (self.new_id(), self.new_id());
-        let trace = NonZeroU128::from(low.0) | u128::from(high.0.get()) << 64;
-        let is_sampled = self.export.as_ref().is_some_and(|export| export.samples(low.0.get()));
-        Parent { trace: TraceId(trace), span, flags: Parent::flags(is_sampled) }
+        let trace = NonZeroU128::from(low) | u128::from(high.get()) << 64;
+        let is_sampled = self.export.as_ref().is_some_and(|export| export.samples(low.get()));
+        Parent::new(trace.into(), span, is_sampled)
     }
 
-    fn new_id(&self) -> SpanId {
+    fn new_span(&self) -> SpanId {
+        self.new_id().into()
+    }
+
+    fn new_id(&self) -> NonZeroU64 {
         loop {
             let id = self.keys.hash_one(self.count.fetch_add(1, Ordering::Relaxed));
             if let Some(id) = NonZeroU64::new(id) {
-                return SpanId(id);
+                return id;
             }
         }
     }
@@ -203,15 +207,15 @@ impl Span {
     /// Begins the part that an upstream has in it, and says what the upstream is told: our span
     /// as parent, and what else the caller's context has, within bounds.
     pub fn onward(&mut self, caller: &TraceContext) -> TraceContext {
-        let id = self.tracer.new_id();
+        let id = self.tracer.new_span();
         self.onward = Some(Onward { id, started: Instant::now(), took: None });
-        self.passed_on(Parent { span: id, ..self.context }, caller)
+        self.passed_on(self.context.with_span(id), caller)
     }
 
     fn passed_on(&self, parent: Parent, caller: &TraceContext) -> TraceContext {
         // The state belongs to the parent that it came with.
-        let state = self.parent.and(caller.state.as_deref()).and_then(context::bounded_state);
-        let baggage = caller.baggage.as_deref().and_then(context::bounded_baggage);
+        let state = self.parent.and(caller.state.as_deref()).and_then(trace_context::bounded_state);
+        let baggage = caller.baggage.as_deref().and_then(trace_context::bounded_baggage);
         TraceContext {
             parent: Some(parent.to_string().into()),
             state: state.map(Into::into),
@@ -239,7 +243,7 @@ impl Span {
         }
         let ending = tell();
         if let (Some(onward), Some(took)) = (&self.onward, self.upstream_took()) {
-            let context = Parent { span: onward.id, ..self.context };
+            let context = self.context.with_span(onward.id);
             let parent = Some(self.context.span);
             let record = Record {
                 side: Side::Client,

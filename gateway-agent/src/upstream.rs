@@ -8,7 +8,6 @@ mod a2a;
 mod announce;
 mod attempt;
 mod breaker;
-mod capabilities;
 mod definitions;
 mod departure;
 mod error;
@@ -17,18 +16,15 @@ mod gate;
 #[cfg(target_os = "linux")]
 pub mod guard;
 mod handshake;
-mod header;
 mod http;
 mod link;
 mod message;
-pub mod naming;
 mod reply;
 mod request;
 mod roster;
 pub mod routing;
 mod settings;
 mod side;
-mod sse;
 mod stdio;
 mod subscriptions;
 mod target;
@@ -38,6 +34,8 @@ mod visit;
 
 use std::{sync::Arc, time::Duration};
 
+use gateway_policy::{Permit, Principal};
+use gateway_protocol::{mcp::RawResult, naming::Prefix};
 use registry_core::{Key, entity::Exposure};
 use tokio::sync::{broadcast, watch};
 use tokio_util::{
@@ -48,16 +46,12 @@ use tokio_util::{
 pub use self::{
     announce::{Announcement, News},
     breaker::Open,
-    capabilities::Capabilities,
     definitions::{Definitions, Tools, interfaces_in},
     error::{Breach, Error, Phase},
     features::{Entries, Features, renamed},
     gate::{Load, Overloaded},
     http::{NoCredentials, NoToken},
-    message::Era,
-    naming::{Prefix, ResourceNames},
-    reply::{RawResult, ResultType, RpcError},
-    request::{Context, LOG_LEVELS, Method, Param, RELATED_TASK, Request, TASK_PARAM, TASKS},
+    request::{Context, Request},
     routing::{Route, Routing, TargetId},
     settings::{
         Addresses, AuthConfig, ChildLimits, ClientAuthentication, Grant, TargetConfig,
@@ -69,8 +63,6 @@ pub use self::{
     target::{TargetHealth, TargetState},
 };
 use self::{roster::Roster, target::Target};
-pub use crate::shares::{Exhausted, Scarce};
-use crate::{policy::Permit, shares::Principal};
 
 /// Prefix and exposure of a target's prompts and resources.
 #[derive(Debug, Clone)]

@@ -9,9 +9,8 @@ use std::{
     thread,
 };
 
+use gateway_policy::Principal;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
-
-use crate::shares::Principal;
 
 /// The threads' places, and each caller's.
 #[derive(Debug)]

@@ -9,14 +9,12 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::get,
 };
+use gateway_protocol::trace_context::{SpanId, TraceId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::refused;
-use crate::trace::{
-    Record, Side, Tracer,
-    context::{SpanId, TraceId},
-};
+use crate::trace::{Record, Side, Tracer};
 
 /// The default number of listed traces.
 const LISTED: usize = 100;

@@ -2,10 +2,11 @@
 //!
 //! Deliberately absent: what a record has in common with any other.
 
+use gateway_protocol::mcp::Era;
 use registry_core::{Key, Revision};
 
 use super::CallRecord;
-use crate::{identity::Caller, trace::Span, upstream::Era};
+use crate::{identity::Caller, trace::Span};
 
 /// What the record of a step takes over from that of its composition.
 #[derive(Debug, Clone)]

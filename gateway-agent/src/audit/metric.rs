@@ -8,14 +8,14 @@ use std::{
     time::Duration,
 };
 
+use gateway_policy::Outcome;
+use gateway_protocol::mcp::Era;
 use metrics::{
     Counter, Histogram, SharedString, Unit, counter, describe_counter, describe_gauge,
     describe_histogram, gauge, histogram,
 };
 
 use super::label::Named;
-use crate::outcome::Outcome;
-use crate::upstream::Era;
 
 const CALLS: &str = "gateway_tool_calls_total";
 const CALL_SECONDS: &str = "gateway_tool_call_duration_seconds";

@@ -4,13 +4,13 @@ mod cause;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use gateway_policy::Outcome;
 use registry_core::spec::eval;
 use serde_json::{Value, json};
 
 pub use self::cause::Cause;
 use self::cause::{told_end, told_nothing};
 use super::{Effects, StepError, sagas::Status};
-use crate::outcome::Outcome;
 
 /// A step that failed. Cheap to copy: several may wait for the same.
 #[derive(Debug, Clone)]

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use gateway_policy::{Exhausted, Principal, Scarce, Share, Shares};
 use registry_core::{
     Digest,
     spec::{Idempotent, OnDuplicate},
@@ -23,7 +24,6 @@ use super::{
     run::Run,
     shelf::{MOST, Shelf},
 };
-use crate::shares::{Exhausted, Principal, Scarce, Share, Shares};
 
 /// How long a key is known where the spec does not say.
 const TTL: Duration = Duration::from_hours(24);

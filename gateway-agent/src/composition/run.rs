@@ -5,6 +5,8 @@ use std::sync::{
     atomic::{AtomicU32, AtomicUsize, Ordering},
 };
 
+use gateway_policy::{Buffered, Exhausted};
+use gateway_protocol::content;
 use registry_core::{
     Key,
     spec::{
@@ -20,7 +22,6 @@ use super::{
     report::Report,
     sagas::{Ended, all_ended},
 };
-use crate::{buffers::Buffered, content, shares::Exhausted};
 
 /// The future of a step. Patterns nest, so it is boxed.
 pub(super) type Running<'a> = BoxFuture<'a, Result<Value, Failure>>;

@@ -2,6 +2,8 @@
 
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
+use gateway_policy::{HeaderClaim, Outcome, Principal};
+use gateway_protocol::mcp::RawResult;
 use registry_core::{
     Catalog, Key,
     spec::{Saga, Target},
@@ -10,7 +12,6 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use super::{Plan, RunScope, Steps};
-use crate::{identity::HeaderClaim, outcome::Outcome, shares::Principal, upstream::RawResult};
 
 /// A boxed future; compositions nest.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

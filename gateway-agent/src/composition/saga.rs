@@ -7,6 +7,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
+use gateway_protocol::jsonrpc::{self, Limits};
 use registry_core::{
     document::exact_bytes,
     spec::{Operation, Saga, SagaStep, eval},
@@ -20,7 +21,6 @@ use super::{
     run::{Run, under},
     sagas::{Began, Begun, End, Ended, Event, History, Log, Status},
 };
-use crate::jsonrpc::{self, Limits};
 
 /// The waits between attempts to undo a step, in milliseconds; after the last it is left to an operator.
 const WAITS_MS: [u64; 6] = [200, 400, 800, 1_600, 3_200, 6_400];

@@ -2,16 +2,16 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use gateway_policy::Exhausted;
+use gateway_protocol::{
+    content,
+    jsonrpc::{self, Limits, Object},
+    mcp::RawResult,
+};
 use registry_core::spec::{Target, eval::describe_kind};
 use serde_json::{Value, json};
 
 use super::{Cause, Failure, Step, StepOutput, run::Run};
-use crate::{
-    content,
-    jsonrpc::{self, Limits, Object},
-    shares::Exhausted,
-    upstream::RawResult,
-};
 
 impl Run {
     /// Calls a part of the plan.
@@ -113,10 +113,10 @@ fn value_of(
 
 #[cfg(test)]
 mod tests {
+    use gateway_protocol::mcp::{Era, ResultType};
     use serde_json::value::RawValue;
 
     use super::*;
-    use crate::upstream::{Era, ResultType};
 
     fn value(result: &str) -> Option<Value> {
         let result = RawValue::from_string(result.to_owned()).unwrap();

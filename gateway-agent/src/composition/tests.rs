@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use gateway_policy::{HeaderClaim, Outcome};
 use registry_core::{
     Key,
     spec::{Composition, Target},
@@ -23,7 +24,6 @@ use registry_core::{
 use serde_json::{Value, json, value::RawValue};
 
 use super::*;
-use crate::{identity::HeaderClaim, outcome::Outcome};
 
 /// The scripted tools, and whether they can be repeated without harm.
 const TOOLS: [(&str, bool); 10] = [

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use gateway_policy::{Access, Mode, RuntimeValidation, ToolValidation};
 use registry_core::{
     checkpoint::{InvalidVerifierKey, VerifierKey},
     parse_duration, parse_wait,
@@ -28,7 +29,6 @@ use super::{
 use crate::{
     files::read_text,
     pipeline::ToolLimits,
-    policy::{Access, Mode, RuntimeValidation, ToolValidation},
     seal,
     source::{InvalidSource, Source, SourceConfig},
     startup::StartupValidation,

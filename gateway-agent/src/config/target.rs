@@ -7,6 +7,7 @@ use std::{
     path::PathBuf,
 };
 
+use gateway_protocol::naming::Prefix;
 use http::{HeaderName, HeaderValue, Uri};
 use registry_core::{Kind, Name, Version, entity::Exposure};
 
@@ -18,7 +19,7 @@ use super::{
 use crate::{
     identity::settings::ProofsConfig,
     secret::{SecretSource, redact_url},
-    upstream::{Addresses, ChildLimits, Grant, Prefix, TargetConfig, TargetId, TransportConfig},
+    upstream::{Addresses, ChildLimits, Grant, TargetConfig, TargetId, TransportConfig},
 };
 
 /// Headers of a message as such, or of its connection, and those that the gateway sets for each

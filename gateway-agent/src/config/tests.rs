@@ -5,10 +5,10 @@ mod tools;
 use std::path::Path;
 
 use clap::Parser;
+use gateway_policy::Access;
 
 use super::*;
 use crate::{
-    policy::Access,
     source::Source,
     upstream::{Addresses, ChildLimits, TransportConfig},
 };

@@ -1,11 +1,12 @@
 //! Reads `registry.validation.runtime.tools`. Entries may name tools that are not registered, because
 //! the catalog can change at any time.
 
+use gateway_policy::{ToolSelector, ToolValidation};
+
 use super::{
     CONTRACTS, VIOLATIONS,
     read::{Field, Section},
 };
-use crate::policy::{ToolSelector, ToolValidation};
 
 /// Reads the list; an entry that is wrong is left out and reported.
 pub(super) fn read(runtime: &Section<'_>) -> Vec<ToolValidation> {

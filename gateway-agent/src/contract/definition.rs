@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use gateway_protocol::jsonrpc::Object;
 use registry_core::{
     Digest,
     document::{canonical_bytes, parse_json},
@@ -12,8 +13,6 @@ use registry_core::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
-
-use crate::jsonrpc::Object;
 
 /// A part of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use gateway_policy::Mode;
 use registry_core::{Catalog, Key, Kind};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,7 @@ use super::{
     judge::{DriftClass, Judgement, Live, State},
     metric,
 };
-use crate::{identity::is_usable, policy::Mode, upstream::Definitions};
+use crate::{identity::is_usable, upstream::Definitions};
 
 /// How long changes of the catalog are gathered, so that a burst is one look.
 const GATHER: Duration = Duration::from_millis(100);

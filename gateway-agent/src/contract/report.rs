@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use gateway_policy::{CheckRules, Mode};
 use registry_core::{Digest, Key};
 use serde::Serialize;
 
@@ -12,7 +13,6 @@ use super::{
     judge::{Drift, Judgement, State},
     observed::{AllObserved, Observed},
 };
-use crate::policy::{CheckRules, Mode};
 
 /// Most tools that a report lists.
 const LISTED: usize = 1_000;

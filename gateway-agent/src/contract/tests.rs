@@ -1,12 +1,12 @@
 //! Contracts over every kind of difference, over restarts and over damaged files.
 
+use gateway_policy::RuntimeValidation;
 use proptest::prelude::*;
 use serde_json::{Value, json, value::to_raw_value};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    policy::RuntimeValidation,
     upstream::Tools,
     view::testing::{catalog, composed, tool},
 };

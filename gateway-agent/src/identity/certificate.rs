@@ -2,9 +2,8 @@
 //!
 //! Deliberately absent: reading certificates (`registry-tls`).
 
+use gateway_policy::Named;
 use registry_tls::SPIFFE;
-
-use super::Named;
 
 /// `spiffe://trust/agent/{name}/{version}`, or without a version at its end. Names may have a `/`
 /// in them, versions may not.

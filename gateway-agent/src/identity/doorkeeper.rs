@@ -7,6 +7,7 @@
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
 use axum::extract::ConnectInfo;
+use gateway_policy::{HeaderClaim, SubjectToken};
 use http::{
     HeaderMap, Uri,
     header::{Entry, HOST},
@@ -19,11 +20,10 @@ use serde_json::json;
 
 use super::settings::{AuthenticatorConfig, IdentityConfig, ProofsConfig};
 use super::{
-    HeaderClaim, SubjectToken,
     challenge::{Challenge, Refusal},
     only,
     proof::{self, PeerCertificate, Proof},
-    refused,
+    read_claim, refused,
     scope::Granted,
 };
 
@@ -242,14 +242,14 @@ impl Doorkeeper {
     fn headers(&self, parts: &Parts) -> HeaderClaim {
         let hops = &self.proofs.trusted_hops;
         if hops.is_empty() {
-            return HeaderClaim::read(self.claims, &parts.headers);
+            return read_claim(self.claims, &parts.headers);
         }
         let is_hop = peer(parts).is_some_and(|peer| {
             let address = peer.ip().to_canonical();
             hops.iter().any(|hop| hop.contains(&address))
         });
         let claims = IdentityConfig { trust_headers: is_hop, ..self.claims };
-        HeaderClaim::read(claims, &parts.headers)
+        read_claim(claims, &parts.headers)
     }
 
     fn required_scopes(&self) -> &[String] {

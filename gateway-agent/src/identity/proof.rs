@@ -2,13 +2,14 @@
 //!
 //! Deliberately absent: which of several counts (`doorkeeper.rs`).
 
+use gateway_policy::{Evidence, Named};
 use registry_core::Digest;
 use registry_jwt::find;
 use registry_tls::Holder;
 use serde_json::Value;
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
-use super::{Evidence, Named, scope::Granted};
+use super::scope::Granted;
 use crate::identity::settings::{ApiKeyConfig, CertificatesConfig, JwtConfig, ProofsConfig};
 
 /// What a connection's certificate says, or why it names nobody.

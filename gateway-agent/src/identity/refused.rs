@@ -3,9 +3,10 @@
 //!
 //! Deliberately absent: refusing them (`doorkeeper.rs`).
 
+use gateway_policy::{Evidence, HeaderClaim, Named};
 use http::request::Parts;
 
-use super::{Evidence, HeaderClaim, Named, challenge::Refusal, doorkeeper::peer, kept};
+use super::{challenge::Refusal, doorkeeper::peer, kept};
 
 /// A credential that is wrong, or none where one is needed. Whose it would be nobody knows.
 pub(super) fn credentials(parts: &Parts, reason: &str) {

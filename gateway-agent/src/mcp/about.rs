@@ -4,6 +4,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use gateway_protocol::{
+    mcp::{Era, Method, TASKS},
+    naming::Interfaces,
+};
 use registry_core::{Key, entity::Exposure};
 use serde_json::json;
 
@@ -12,10 +16,7 @@ use super::{
     feature::{Feature, List},
     manner::Who,
 };
-use crate::{
-    upstream::{Era, Method, TASKS, naming::Interfaces},
-    view::{View, shown::Showcase},
-};
+use crate::view::{View, shown::Showcase};
 
 /// Longest instructions of all servers together, in bytes.
 const INSTRUCTIONS: usize = 16 * 1024;

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use gateway_protocol::mcp::{Era, Method};
 use serde_json::value::RawValue;
 
 use super::{
@@ -18,7 +19,7 @@ use crate::{
     audit::CallRecord,
     mcp::render::{self, http::Answer},
     pipeline::{self, Authentication, Invocation, Output, Target, Task, ToolCall},
-    upstream::{Era, Method, Side},
+    upstream::Side,
 };
 
 /// Answers a call. When the client goes away, this future is dropped, and the upstream call with it.

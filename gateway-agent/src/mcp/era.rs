@@ -2,19 +2,16 @@
 //!
 //! Deliberately absent: checking that a modern request is complete (`modern.rs`).
 
-use http::{HeaderMap, HeaderName};
+use gateway_protocol::mcp::{MODERN_VERSION, header};
+use http::HeaderMap;
 
 use super::Rejection;
 use crate::pipeline::mirror;
 
-/// The header that names the version.
-pub const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
-/// The stateless revision.
-pub const MODERN: &str = "2026-07-28";
 /// The revisions with sessions, newest first.
 pub const LEGACY: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 /// Everything that is served, newest first.
-pub const SUPPORTED_VERSIONS: [&str; 4] = [MODERN, LEGACY[0], LEGACY[1], LEGACY[2]];
+pub const SUPPORTED_VERSIONS: [&str; 4] = [MODERN_VERSION, LEGACY[0], LEGACY[1], LEGACY[2]];
 
 /// The version that a client of the older kind gets: the one that it asks for, or else the newest.
 pub fn negotiated(requested: &str) -> &'static str {
@@ -23,7 +20,9 @@ pub fn negotiated(requested: &str) -> &'static str {
 
 /// The version in the header; one that is not served is refused.
 pub fn of_header(headers: &HeaderMap) -> Result<Option<&'static str>, Rejection> {
-    let Some(requested) = mirror::single(headers, &VERSION_HEADER)? else { return Ok(None) };
+    let Some(requested) = mirror::single(headers, &header::PROTOCOL_VERSION)? else {
+        return Ok(None);
+    };
     known(requested).map(Some)
 }
 

@@ -9,6 +9,11 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
+use gateway_policy::{HeaderClaim, Principal};
+use gateway_protocol::{
+    jsonrpc::{self, Id, Object, ObjectWriter},
+    mcp::{Capabilities, LOG_LEVELS, Method, RpcError},
+};
 use http_body_util::BodyExt as _;
 use serde_json::value::RawValue;
 use tokio::{sync::mpsc, time::timeout};
@@ -23,13 +28,10 @@ use super::{
     stream as events, tasks,
 };
 use crate::{
-    identity::HeaderClaim,
-    jsonrpc::{self, Id, Object, ObjectWriter},
     mcp::render::{self, http::Answer},
     pipeline::QUESTIONS,
     random::NoRandomness,
-    shares::Principal,
-    upstream::{Capabilities, LOG_LEVELS, Meanwhile, Method, Question, RpcError},
+    upstream::{Meanwhile, Question},
 };
 
 /// How long the answer may take before an event stream begins that can be resumed.

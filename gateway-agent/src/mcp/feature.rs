@@ -5,6 +5,11 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
+use gateway_protocol::{
+    jsonrpc::Object,
+    mcp::{Era, Method, Param, TASKS},
+    naming::{self, Interfaces},
+};
 use registry_core::entity::Exposure;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -19,14 +24,9 @@ use super::{
 };
 use crate::{
     audit::{self, CallRecord},
-    jsonrpc::Object,
     mcp::render::{self, http::Answer},
     pipeline::{self, About, Authentication, Invocation, Output, Target, Task},
-    upstream::{
-        Entries, Era, Features, Method, Param, Side, TASKS,
-        naming::{self, Interfaces},
-        renamed,
-    },
+    upstream::{Entries, Features, Side, renamed},
     view::shown::{Showcase, Shown},
 };
 

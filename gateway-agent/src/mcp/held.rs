@@ -12,6 +12,11 @@ use std::{
     time::Duration,
 };
 
+use gateway_policy::{Exhausted, HeaderClaim, Principal, Scarce, Share, Shares};
+use gateway_protocol::{
+    jsonrpc::{Object, ObjectWriter},
+    mcp::Method,
+};
 use registry_core::Digest;
 use serde_json::value::RawValue;
 use tokio::{
@@ -22,12 +27,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::exchange::Flight;
 use crate::{
-    identity::HeaderClaim,
-    jsonrpc::{Object, ObjectWriter},
     random::{NoRandomness, random_text},
     seal::Sealer,
-    shares::{Exhausted, Principal, Scarce, Share, Shares},
-    upstream::{Answered, Method},
+    upstream::Answered,
 };
 
 /// Most requests that are held.

@@ -5,26 +5,20 @@
 use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
+use gateway_policy::Buffered;
+use gateway_protocol::{
+    jsonrpc::{Id, Member, Object, Request},
+    mcp::{Era, Param, header},
+    trace_context::TraceContext,
+};
 use http::{HeaderMap, HeaderName, request::Parts};
 use registry_core::entity::tool::is_reserved_meta_key;
 use serde_json::value::RawValue;
 
-use super::{
-    Rejection,
-    era::{self, LEGACY},
-    session::SESSION_HEADER,
-};
-use crate::{
-    buffers::Buffered,
-    identity::ClientInfo,
-    jsonrpc::{Id, Member, Object, Request},
-    pipeline::mirror,
-    trace::context::TraceContext,
-    upstream::{Era, Param},
-};
+use super::{Rejection, era::LEGACY};
+use crate::{identity::ClientInfo, pipeline::mirror};
 
 /// The header that repeats the method.
-pub(super) const METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");
 /// The key of the protocol version in `_meta`.
 pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// The key of the client's capabilities in `_meta`.
@@ -95,13 +89,13 @@ impl<'a> Incoming<'a> {
         if self.method == "initialize" {
             return Era::Legacy;
         }
-        match mirror::single(headers, &era::VERSION_HEADER) {
+        match mirror::single(headers, &header::PROTOCOL_VERSION) {
             Ok(Some(version)) if LEGACY.contains(&version) => return Era::Legacy,
             Ok(Some(_)) | Err(_) => return Era::Modern,
-            Ok(None) if headers.contains_key(&SESSION_HEADER) => return Era::Legacy,
+            Ok(None) if headers.contains_key(&header::SESSION_ID) => return Era::Legacy,
             Ok(None) => {}
         }
-        let is_modern = headers.contains_key(&METHOD_HEADER)
+        let is_modern = headers.contains_key(&header::METHOD)
             || self.meta.find(META_CAPABILITIES).is_some()
             || matches!(self.method, "server/discover" | "subscriptions/listen");
         if is_modern { Era::Modern } else { Era::Legacy }
@@ -109,7 +103,7 @@ impl<'a> Incoming<'a> {
 
     /// Whether the version header names this version.
     pub(super) fn names_version(&self, version: &str) -> bool {
-        self.headers().get(era::VERSION_HEADER).is_some_and(|named| named == version)
+        self.headers().get(header::PROTOCOL_VERSION).is_some_and(|named| named == version)
     }
 
     /// A parameter, raw.

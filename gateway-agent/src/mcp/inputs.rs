@@ -7,6 +7,7 @@
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
+use gateway_protocol::mcp::Era;
 use registry_core::Digest;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -21,7 +22,7 @@ use super::{
 use crate::{
     mcp::render,
     pipeline::{Answers, Error, QUESTIONS},
-    upstream::{Context, Era, Side},
+    upstream::{Context, Side},
 };
 
 /// The request that waits here for what this one brings, if it is about one.

@@ -5,6 +5,10 @@
 use std::sync::Arc;
 
 use axum::response::{IntoResponse as _, Response};
+use gateway_protocol::{
+    jsonrpc::{self, Notification, ObjectWriter},
+    mcp::{Capabilities, Era, LOG_LEVELS, header},
+};
 use http::{HeaderName, HeaderValue, request::Parts};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,19 +16,17 @@ use serde_json::value::RawValue;
 use super::{
     Endpoint, Entered, Rejection, about, call, claim, era,
     feature::{self, Feature},
-    incoming::{Incoming, METHOD_HEADER},
+    incoming::Incoming,
     list,
     manner::Who,
     media, payer, refuse,
-    session::{Passport, SESSION_HEADER, Session},
+    session::{Passport, Session},
     stream, subject, tasks,
 };
 use crate::{
     identity::ClientInfo,
-    jsonrpc::{self, Notification, ObjectWriter},
     mcp::render::{self, http::Answer, result::SERVER_INFO},
     pipeline::mirror::Mismatch,
-    upstream::{Capabilities, Era, LOG_LEVELS},
 };
 
 /// The header that names the last event that the client has.
@@ -103,9 +105,9 @@ fn set_level(incoming: &Incoming<'_>, session: &Session) -> Result<Answer, Rejec
 
 fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
     // Clients send this header only once a version is agreed, but one that lies is refused.
-    for method in incoming.headers().get_all(METHOD_HEADER) {
+    for method in incoming.headers().get_all(header::METHOD) {
         if method != "initialize" {
-            return Err(Mismatch::Different { header: METHOD_HEADER }.into());
+            return Err(Mismatch::Different { header: header::METHOD }.into());
         }
     }
     let Some(requested) = incoming.text("protocolVersion") else {
@@ -129,7 +131,7 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
     }
     let mut answer = render::result::raw(incoming.id, &result.finish_string());
     let id = HeaderValue::try_from(id).map_err(|_| Rejection::NoRandomness)?;
-    answer.response.headers_mut().insert(SESSION_HEADER, id);
+    answer.response.headers_mut().insert(header::SESSION_ID, id);
     Ok(answer)
 }
 

@@ -4,6 +4,12 @@
 
 use std::sync::Arc;
 
+use gateway_policy::{Buffered, HeaderClaim, SubjectToken};
+use gateway_protocol::{
+    jsonrpc::Id,
+    mcp::{Capabilities, Era, LOG_LEVELS, Method},
+};
+
 use super::{
     Rejection,
     era::LEGACY,
@@ -12,13 +18,7 @@ use super::{
     inputs,
     session::{self, Session},
 };
-use crate::{
-    buffers::Buffered,
-    identity::{ClientInfo, HeaderClaim, SubjectToken},
-    jsonrpc::Id,
-    mcp::render,
-    upstream::{Capabilities, Context, Era, LOG_LEVELS, Method},
-};
+use crate::{identity::ClientInfo, mcp::render, upstream::Context};
 
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS: &str = "progressToken";

@@ -3,19 +3,22 @@
 #[cfg(test)]
 mod tests;
 
+use gateway_protocol::mcp::header;
 use http::{
     HeaderMap,
     header::{ACCEPT, CONTENT_TYPE},
 };
 
-use super::{Rejection, era::VERSION_HEADER, incoming::METHOD_HEADER, session::SESSION_HEADER};
+use super::Rejection;
 
 /// The `Accept` value of most clients.
 const USUAL_ACCEPT: &str = "application/json, text/event-stream";
 
 /// Whether a request has no header of MCP, as scripts send them. The answer is JSON.
 pub(super) fn is_plain(headers: &HeaderMap) -> bool {
-    ![VERSION_HEADER, SESSION_HEADER, METHOD_HEADER].iter().any(|name| headers.contains_key(name))
+    ![header::PROTOCOL_VERSION, header::SESSION_ID, header::METHOD]
+        .iter()
+        .any(|name| headers.contains_key(name))
 }
 
 /// Rejects clients that cannot read the answer, and bodies that are not JSON.

@@ -4,26 +4,24 @@
 
 use std::sync::Arc;
 
-use http::HeaderName;
+use gateway_protocol::{
+    jsonrpc::ObjectWriter,
+    mcp::{Era, MODERN_VERSION, header},
+};
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, Rejection, about, call, claim,
-    era::{self, MODERN, VERSION_HEADER},
+    Endpoint, Rejection, about, call, claim, era,
     feature::{self, Feature},
-    incoming::{Incoming, META_CAPABILITIES, META_VERSION, METHOD_HEADER},
+    incoming::{Incoming, META_CAPABILITIES, META_VERSION},
     list,
     manner::Who,
     stream, subject,
 };
 use crate::{
-    jsonrpc::ObjectWriter,
     mcp::render::{self, http::Answer, result::MODERN_META},
     pipeline::mirror::{self, Encoding, Mismatch},
-    upstream::Era,
 };
-
-const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
 
 /// What the gateway can do, and for this caller.
 fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, who: &Who) -> Answer {
@@ -78,7 +76,7 @@ fn check(incoming: &Incoming<'_>) -> Result<(), Rejection> {
         return Err(Rejection::MissingMeta { name: META_CAPABILITIES, kind: "an object" });
     }
     let headers = incoming.headers();
-    mirror::check_string(headers, &METHOD_HEADER, incoming.method, Encoding::Plain)?;
+    mirror::check_string(headers, &header::METHOD, incoming.method, Encoding::Plain)?;
     let mirrored = match incoming.method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
@@ -88,18 +86,18 @@ fn check(incoming: &Incoming<'_>) -> Result<(), Rejection> {
     let Some(name) = incoming.text(mirrored) else {
         return Err(Rejection::Params { what: "params must say what is asked for, as a string" });
     };
-    Ok(mirror::check_string(headers, &NAME_HEADER, &name, Encoding::Sentinel)?)
+    Ok(mirror::check_string(headers, &header::NAME, &name, Encoding::Sentinel)?)
 }
 
 /// The header comes first: a version that is not served is told as such even where the body, in a
 /// form that only the client knows, says nothing of it.
 fn check_version(incoming: &Incoming<'_>) -> Result<(), Rejection> {
-    let header = mirror::single(incoming.headers(), &VERSION_HEADER)?;
+    let header = mirror::single(incoming.headers(), &header::PROTOCOL_VERSION)?;
     let body = incoming.meta_text(META_VERSION);
     match (header, body.as_deref()) {
-        (None, _) => Err(Mismatch::Missing { header: VERSION_HEADER }.into()),
+        (None, _) => Err(Mismatch::Missing { header: header::PROTOCOL_VERSION }.into()),
         (Some(header), Some(body)) if header != body => {
-            Err(Mismatch::Different { header: VERSION_HEADER }.into())
+            Err(Mismatch::Different { header: header::PROTOCOL_VERSION }.into())
         }
         (Some(header), body) => {
             let version = era::known(header)?;
@@ -108,7 +106,7 @@ fn check_version(incoming: &Incoming<'_>) -> Result<(), Rejection> {
             }
             // The older versions are served, but not in this form.
             let unsupported = || Rejection::UnsupportedVersion { requested: version.to_owned() };
-            if version == MODERN { Ok(()) } else { Err(unsupported()) }
+            if version == MODERN_VERSION { Ok(()) } else { Err(unsupported()) }
         }
     }
 }

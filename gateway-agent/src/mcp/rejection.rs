@@ -2,13 +2,14 @@
 //!
 //! Deliberately absent: status codes; `respond` has the one mapping.
 
-use crate::{
-    identity::challenge::Refusal,
+use gateway_policy::Exhausted;
+use gateway_protocol::{
     jsonrpc::{Invalid, InvalidObject},
-    origin::ForeignSource,
-    pipeline::mirror::Mismatch,
-    shares::Exhausted,
-    upstream::Era,
+    mcp::Era,
+};
+
+use crate::{
+    identity::challenge::Refusal, origin::ForeignSource, pipeline::mirror::Mismatch,
     view::pages::InvalidCursor,
 };
 

@@ -20,16 +20,19 @@ use ::http::{
     HeaderValue, StatusCode,
     header::{RETRY_AFTER, WWW_AUTHENTICATE},
 };
+use gateway_policy::{Denial, Exhausted};
+use gateway_protocol::{
+    jsonrpc::{self, ErrorObject, Id, Invalid, code},
+    mcp::{Era, Method},
+};
 use serde_json::{Value, value::RawValue};
 
 use self::http::{Answer, json};
 use crate::{
     identity::challenge::Refusal,
-    jsonrpc::{self, ErrorObject, Id, Invalid, code},
     mcp::{Rejection, era::SUPPORTED_VERSIONS},
     pipeline::{Error, message},
-    policy::Denial,
-    upstream::{self, Era, Exhausted, Method},
+    upstream,
 };
 
 /// The answer to a request that was refused before a tool came into play.

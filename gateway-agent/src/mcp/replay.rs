@@ -15,6 +15,8 @@ use std::{
 };
 
 use bytes::Bytes;
+use gateway_policy::{Principal, Scarce, Share, Shares};
+use gateway_protocol::jsonrpc::{self, ErrorObject, Id, code};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{Instant, sleep_until},
@@ -23,11 +25,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::delivered::Delivered;
 use super::{Rejection, stream};
-use crate::{
-    jsonrpc::{self, ErrorObject, Id, code},
-    random::{NoRandomness, random_text},
-    shares::{Principal, Scarce, Share, Shares},
-};
+use crate::random::{NoRandomness, random_text};
 
 /// How long a request without a connection continues, and its events are kept.
 pub(super) const GRACE: Duration = Duration::from_mins(1);

@@ -20,7 +20,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::{HeaderMap, HeaderName};
+use gateway_policy::{Exhausted, HeaderClaim, Principal, Scarce, Share, Shares};
+use gateway_protocol::mcp::{Capabilities, header};
+use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::{oneshot, watch};
@@ -30,14 +32,12 @@ use uuid::Uuid;
 use super::{Rejection, tasks::Begun};
 use crate::{
     audit::{Gauge, Held},
-    identity::{ClientInfo, HeaderClaim},
+    identity::ClientInfo,
     seal::Sealer,
-    shares::{Exhausted, Principal, Scarce, Share, Shares},
-    upstream::{Answered, Capabilities, Subscribed},
+    upstream::{Answered, Subscribed},
 };
 
 /// The header that names the session.
-pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 /// What its id is sealed for.
 const PURPOSE: &[u8] = b"mcp-session-1";
 /// How long watched resources protect an idle session from eviction.
@@ -424,7 +424,7 @@ impl Sessions {
 }
 
 fn named(headers: &HeaderMap) -> Result<&str, Rejection> {
-    let mut ids = headers.get_all(&SESSION_HEADER).iter();
+    let mut ids = headers.get_all(&header::SESSION_ID).iter();
     match (ids.next(), ids.next()) {
         (None, _) => Err(Rejection::SessionRequired),
         (Some(id), None) => id.to_str().map_err(|_| Rejection::SessionUnknown),

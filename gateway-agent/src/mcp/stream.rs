@@ -18,6 +18,11 @@ use std::{
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, future::join_all, stream};
+use gateway_policy::Principal;
+use gateway_protocol::{
+    jsonrpc::{self, Id, ObjectWriter},
+    mcp::{Era, TASKS},
+};
 use http::{
     HeaderName, HeaderValue,
     header::{CACHE_CONTROL, CONTENT_TYPE},
@@ -40,11 +45,9 @@ use super::{
 };
 use crate::{
     audit::{self, CallRecord},
-    jsonrpc::{self, Id, ObjectWriter},
     mcp::render::{http::Answer, result::MODERN_META},
     pipeline::{self, Invocation, Output},
-    shares::Principal,
-    upstream::{Era, Subscribed, TASKS},
+    upstream::Subscribed,
 };
 
 /// Between two comments that keep the connection open.

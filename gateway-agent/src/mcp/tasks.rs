@@ -6,6 +6,10 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
+use gateway_protocol::{
+    jsonrpc::{self, Object, ObjectWriter},
+    mcp::{Method, RELATED_TASK},
+};
 use registry_core::Key;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
@@ -18,10 +22,9 @@ use super::{
 };
 use crate::{
     audit::CallRecord,
-    jsonrpc::{self, Object, ObjectWriter},
     mcp::render::{self, http::Answer, result},
     pipeline::{self, About, Error, Invocation, Output, Target, Task},
-    upstream::{self, Method, Phase, RELATED_TASK},
+    upstream::{self, Phase},
 };
 
 /// Most tasks that a session remembers; the oldest are forgotten first.
@@ -175,7 +178,7 @@ pub(super) fn with_known_task(params: &str, task: Option<(&str, &str)>) -> Optio
 /// Replaces the client's task id in its answer by the server's id.
 pub(super) fn with_own_task(
     endpoint: &Endpoint,
-    who: &crate::identity::HeaderClaim,
+    who: &gateway_policy::HeaderClaim,
     answer: &RawValue,
 ) -> Option<Box<RawValue>> {
     if !answer.get().contains(RELATED_TASK) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gateway_policy::{Denial, Outcome};
 use schema_compat::schema_compile::Violation;
 
 use super::{arguments::InvalidArguments, message, mirror::Mismatch, projection};
@@ -9,8 +10,6 @@ use crate::{
     audit::CallRecord,
     composition::{self, Effects, StepError},
     identity::challenge::Refusal,
-    outcome::Outcome,
-    policy::Denial,
     upstream,
 };
 

@@ -4,6 +4,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use gateway_policy::{Buffers, HeaderClaim, Principal, RuntimeValidation};
+use gateway_protocol::naming::ResourceNames;
 use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -11,16 +13,13 @@ use tokio_util::sync::CancellationToken;
 use super::{Settings, route};
 use crate::{
     audit,
-    buffers::Buffers,
     composition::Memory,
     contract::Contracts,
     freshness::Watchman,
-    identity::{Caller, ClientInfo, HeaderClaim, doorkeeper::Doorkeeper, identify},
-    policy::RuntimeValidation,
+    identity::{Caller, ClientInfo, doorkeeper::Doorkeeper, identify},
     seal::Sealer,
-    shares::Principal,
     trace::Tracer,
-    upstream::{ResourceNames, Showing, Upstreams},
+    upstream::{Showing, Upstreams},
     view::{
         Snapshot, View, Views,
         shown::{Showcase, exposures},

@@ -1,12 +1,13 @@
 //! Input that a tool needs in the middle of a call (basic/patterns/mrtr).
 
+use gateway_protocol::{
+    jsonrpc::{Object, ObjectWriter},
+    mcp::{Param, RawResult, ResultType},
+};
 use serde_json::value::RawValue;
 
 use super::Error;
-use crate::{
-    jsonrpc::{Object, ObjectWriter},
-    upstream::{self, Context, Param, RawResult, ResultType, Side},
-};
+use crate::upstream::{self, Context, Side};
 
 /// How often one request may ask before its caller is spared more.
 const ROUNDS: usize = 16;

@@ -2,6 +2,11 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use gateway_policy::{Denial, HeaderClaim, Principal};
+use gateway_protocol::{
+    mcp::{Method, Param, RawResult, ResultType},
+    naming::ResourceNames,
+};
 use http::{HeaderMap, request::Parts};
 use registry_core::Revision;
 use serde_json::value::RawValue;
@@ -11,11 +16,8 @@ use crate::{
     audit,
     composition::{RunScope, Steps},
     freshness::Freshness,
-    identity::{ClientInfo, HeaderClaim},
-    outcome,
-    policy::Denial,
-    shares::Principal,
-    upstream::{Context, Method, Param, RawResult, ResourceNames, ResultType, Side, Subscribed},
+    identity::ClientInfo,
+    upstream::{Context, Side, Subscribed},
     view::Offer,
 };
 
@@ -199,11 +201,13 @@ impl Output {
     }
 
     /// The outcome in the audit.
-    pub(super) fn outcome(&self) -> outcome::Outcome {
+    pub(super) fn outcome(&self) -> gateway_policy::Outcome {
         match self {
-            Self::Result(_) if self.needs_input().is_some() => outcome::Outcome::InputRequired,
-            Self::Result(outcome) if outcome.result.is_error => outcome::Outcome::ToolError,
-            Self::Result(_) | Self::Subscribed(_) => outcome::Outcome::Ok,
+            Self::Result(_) if self.needs_input().is_some() => {
+                gateway_policy::Outcome::InputRequired
+            }
+            Self::Result(outcome) if outcome.result.is_error => gateway_policy::Outcome::ToolError,
+            Self::Result(_) | Self::Subscribed(_) => gateway_policy::Outcome::Ok,
         }
     }
 

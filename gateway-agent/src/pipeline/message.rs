@@ -8,11 +8,10 @@ mod words;
 use std::borrow::Cow;
 
 pub(crate) use self::words::unfinished;
+use gateway_policy::Denial;
+
 use super::Error;
-use crate::{
-    policy::Denial,
-    upstream::{self, Phase},
-};
+use crate::upstream::{self, Phase};
 
 /// The message while the gateway has no catalog.
 pub(crate) const NO_CATALOG: &str =

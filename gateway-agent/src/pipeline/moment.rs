@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
+use gateway_policy::{Denial, HeaderClaim, Principal, Standing};
+use gateway_protocol::{mcp::Method, naming};
 use http::request::Parts;
 use registry_core::{Name, entity::Exposure};
 
@@ -12,10 +14,7 @@ use super::{
 use crate::{
     audit::CallRecord,
     freshness::Freshness,
-    identity::{Caller, ClientInfo, HeaderClaim, challenge::Refusal},
-    policy::{Denial, Standing},
-    shares::Principal,
-    upstream::{Method, naming},
+    identity::{Caller, ClientInfo, challenge::Refusal},
     view::{Offer, Snapshot},
 };
 

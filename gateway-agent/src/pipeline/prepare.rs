@@ -1,7 +1,9 @@
 //! The input of a tool: mirrored headers, hidden fields, the schema and defaults.
 
+use gateway_protocol::content;
+
 use super::{Error, Gateway, Invocation, arguments::Arguments, defaults, mirror, validate};
-use crate::{audit::CallRecord, content, upstream, view::Offer};
+use crate::{audit::CallRecord, upstream, view::Offer};
 
 /// Validates the arguments of a tool as the caller knows them, then adds the defaults.
 pub(super) async fn prepare<'a>(

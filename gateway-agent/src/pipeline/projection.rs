@@ -6,6 +6,11 @@
 //! what is needed to answer it, progress its numbers; `_meta`, log messages, tasks and the data of
 //! JSON-RPC errors do not pass. Deliberately absent: evaluating paths (`registry_core::spec::eval`).
 
+use gateway_protocol::{
+    content,
+    jsonrpc::{Object, ObjectWriter, code},
+    mcp::{Param, RawResult, ResultType},
+};
 use registry_core::spec::{
     Mappings,
     eval::{self, Budget},
@@ -13,11 +18,7 @@ use registry_core::spec::{
 use serde_json::{Value, value::RawValue};
 
 use super::{Error, Invocation};
-use crate::{
-    content,
-    jsonrpc::{Object, ObjectWriter, code},
-    upstream::{self, Context, Param, RawResult, ResultType, Side},
-};
+use crate::upstream::{self, Context, Side};
 
 /// Why a result could not be projected. No message repeats a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,17 +5,17 @@ mod tests;
 
 use std::sync::Arc;
 
+use gateway_policy::{
+    Authorized, Denial, Facts, Finding, Permit, RuntimeValidation, Stale, Standing, authorize,
+    decide,
+};
+use gateway_protocol::mcp::Method;
 use registry_core::{Key, Kind, Name};
 
 use super::Task;
 use crate::{
     freshness::Freshness,
     identity::{Caller, Identity},
-    policy::{
-        Authorized, Denial, Facts, Finding, Permit, RuntimeValidation, Stale, Standing, authorize,
-        decide,
-    },
-    upstream::Method,
     view::{Audience, Offer, Sight},
 };
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gateway_policy::HeaderClaim;
 use registry_core::{Catalog, Key};
 use tokio::sync::watch;
 
@@ -12,7 +13,6 @@ use crate::{
         Owner, Resumed, SagaHost,
         sagas::{self, NotRetried},
     },
-    identity::HeaderClaim,
     upstream::Context,
 };
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use gateway_policy::{Denial, Mode, Permit};
+use gateway_protocol::mcp::{self, Method, RawResult, ResultType};
 use registry_core::Key;
 
 use super::{
@@ -17,8 +19,7 @@ use super::{
 use crate::{
     audit::CallRecord,
     composition,
-    policy::{Denial, Mode, Permit},
-    upstream::{self, Context, Method, RawResult, Request, ResultType},
+    upstream::{self, Context, Request},
     view::Offer,
 };
 
@@ -235,7 +236,7 @@ impl Sending<'_> {
 /// removes what would bypass it.
 #[derive(Clone, Copy)]
 pub(super) struct Onward<'a> {
-    params: &'a [upstream::Param],
+    params: &'a [mcp::Param],
     pub(super) context: &'a Context,
     pub(super) client: Option<&'a upstream::Side>,
 }

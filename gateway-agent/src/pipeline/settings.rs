@@ -2,14 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use gateway_policy::{RuntimeValidation, ToolSelector};
 use registry_core::Key;
 
-use crate::{
-    identity::settings::IdentityConfig,
-    origin::OriginPolicy,
-    policy::{RuntimeValidation, ToolSelector},
-    upstream::UpstreamLimits,
-};
+use crate::{identity::settings::IdentityConfig, origin::OriginPolicy, upstream::UpstreamLimits};
 
 /// The settings of every operation. A reload of the configuration replaces them.
 #[derive(Debug, Clone)]

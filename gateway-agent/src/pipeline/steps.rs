@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use gateway_policy::{Denial, Principal};
+use gateway_protocol::{jsonrpc::ObjectWriter, mcp::RawResult};
 use serde_json::value::RawValue;
 
 use super::{
@@ -11,10 +13,7 @@ use super::{
 use crate::{
     audit::{CallRecord, Lineage},
     composition::{self, BoxFuture, Failed, Owner, Step, StepOutput, StepRunner, Steps},
-    jsonrpc::ObjectWriter,
-    policy::Denial,
-    shares::Principal,
-    upstream::{Context, RawResult, Side},
+    upstream::{Context, Side},
     view::{Composed, Offer},
 };
 

@@ -6,6 +6,11 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use gateway_policy::{HeaderClaim, Mode};
+use gateway_protocol::{
+    jsonrpc::{self, Object},
+    mcp::{Method, Param, RawResult, TASK_PARAM},
+};
 use registry_core::Key;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -13,11 +18,8 @@ use serde_json::value::RawValue;
 use super::{Error, Gateway, Invocation, Target, ToolCall, validate};
 use crate::{
     audit::CallRecord,
-    identity::HeaderClaim,
-    jsonrpc::{self, Object},
-    policy::Mode,
     seal::Sealer,
-    upstream::{self, Context, Method, Param, RawResult, TASK_PARAM},
+    upstream::{self, Context},
     view::{Offer, TaskSupport},
 };
 

@@ -5,6 +5,8 @@
 
 use std::sync::{Arc, LazyLock};
 
+use gateway_policy::{Mode, Principal};
+use gateway_protocol::jsonrpc::Object;
 use schema_compat::schema_compile::{Instance, Unreadable, Validator, Violation};
 use serde_json::value::RawValue;
 
@@ -14,9 +16,6 @@ use super::{
 };
 use crate::{
     audit::{CallRecord, Check},
-    jsonrpc::Object,
-    policy::Mode,
-    shares::Principal,
     upstream::Context,
     view::{Offer, input::Schema, validators::Compiled},
     workers::Workers,

@@ -6,6 +6,7 @@ use axum::{
     Router,
     response::{IntoResponse as _, Response},
 };
+use gateway_protocol::jsonrpc::{self, ErrorObject, code};
 use http::{HeaderValue, Request, StatusCode, header::CONTENT_TYPE};
 use tower::ServiceBuilder;
 use tower_http::{
@@ -15,10 +16,7 @@ use tower_http::{
 };
 use tracing::{Level, Span, debug_span};
 
-use crate::{
-    audit::REQUEST_ID,
-    jsonrpc::{self, ErrorObject, code},
-};
+use crate::audit::REQUEST_ID;
 
 /// Longest request id of a caller that is kept, in bytes.
 const LONGEST_ID: usize = 128;

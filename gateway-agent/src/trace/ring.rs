@@ -10,7 +10,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Record, context::TraceId};
+use gateway_protocol::trace_context::TraceId;
+
+use super::Record;
 use crate::trace::settings::RecentTraces;
 
 /// What a trace takes beside its spans, roughly.

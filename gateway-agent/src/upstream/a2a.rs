@@ -19,6 +19,8 @@ use std::sync::{
 };
 
 use arc_swap::ArcSwapOption;
+use gateway_policy::Buffered;
+use gateway_protocol::mcp::{Era, Method, RpcError};
 use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
@@ -35,12 +37,12 @@ use super::{
     departure::{Body, Departure},
     error::{Breach, Error},
     http::{Client, Expected, InvalidAddress, OnBehalf, Way, read_one},
-    message::{Era, Outgoing},
-    reply::{Reply, RpcError},
-    request::{Method, Request},
+    message::Outgoing,
+    reply::Reply,
+    request::Request,
     routing::TargetId,
 };
-use crate::{buffers::Buffered, random::random_text, upstream::TransportConfig};
+use crate::{random::random_text, upstream::TransportConfig};
 
 const VERSION: HeaderName = HeaderName::from_static("a2a-version");
 /// What an agent lists besides its skills, which are registered.

@@ -12,6 +12,7 @@ use std::{
     },
 };
 
+use gateway_protocol::jsonrpc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, broadcast, watch};
@@ -20,7 +21,6 @@ use super::{
     routing::TargetId,
     subscriptions::{Subscriptions, Wanted},
 };
-use crate::jsonrpc;
 
 /// Most announcements that wait for one listener; who is further behind compares what it knows.
 const QUEUE: usize = 256;

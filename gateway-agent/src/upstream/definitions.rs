@@ -8,6 +8,11 @@ use std::{
     sync::Arc,
 };
 
+use gateway_protocol::{
+    jsonrpc,
+    mcp::header::{self, InvalidAnnotation, Mirror},
+    naming::{self, Interfaces},
+};
 use registry_core::Key;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -15,11 +20,9 @@ use serde_json::{Value, value::RawValue};
 use super::{
     error::{Breach, Error},
     features::Features,
-    header::{self, InvalidAnnotation, Mirror},
-    naming::{self, Interfaces},
     routing::{Route, Routing, TargetId},
 };
-use crate::{fast_map::FastMap, jsonrpc};
+use crate::fast_map::FastMap;
 
 /// Most tools that one server may list.
 const MAX_TOOLS: usize = 10_000;

@@ -96,7 +96,7 @@ pub enum Error {
     NoTurn(#[from] super::stdio::NoTurn),
     /// The caller, or all together, have as much of something as they may.
     #[error(transparent)]
-    Exhausted(#[from] super::Exhausted),
+    Exhausted(#[from] gateway_policy::Exhausted),
     /// The upstream's own answer is an error. Its message may repeat arguments, so it goes to the
     /// caller and not into logs.
     #[error("the upstream answered with error {code}")]
@@ -150,7 +150,7 @@ pub enum Breach {
     Closed,
     /// The answer is no JSON-RPC response.
     #[error("the answer is no response: {0}")]
-    Garbage(#[from] crate::jsonrpc::Invalid),
+    Garbage(#[from] gateway_protocol::jsonrpc::Invalid),
     /// The answer is a response to something else.
     #[error("the answer belongs to another request")]
     WrongId,

@@ -4,17 +4,19 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
+use gateway_protocol::{
+    jsonrpc::{self, Object, ObjectWriter},
+    mcp::Capabilities,
+    naming::{self, Prefix},
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Capabilities,
     error::{Breach, Error},
     handshake::About,
     message::Catalogue,
-    naming::{self, Prefix},
 };
-use crate::jsonrpc::{self, Object, ObjectWriter};
 
 /// Most entries of one list.
 const MOST: usize = 10_000;

@@ -12,9 +12,10 @@ use std::{
     },
 };
 
+use gateway_policy::Principal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-use crate::{shares::Principal, upstream::UpstreamLimits};
+use crate::upstream::UpstreamLimits;
 
 /// More requests at once than any upstream can be given.
 const MOST_PLACES: u32 = 1 << 20;

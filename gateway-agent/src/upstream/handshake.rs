@@ -4,16 +4,17 @@
 
 use std::borrow::Cow;
 
+use gateway_protocol::{
+    jsonrpc::{code, read_object},
+    mcp::{Capabilities, LEGACY_VERSIONS, MODERN_VERSION},
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Capabilities,
     error::{Breach, Error},
-    message::{LEGACY, MODERN},
     reply::Reply,
 };
-use crate::jsonrpc::{code, read_object};
 
 /// What to speak after an answer to `server/discover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,9 +57,9 @@ pub(super) fn after_discover(reply: &Reply) -> Verdict {
 }
 
 fn choose(versions: &[Cow<'_, str>]) -> Verdict {
-    if versions.iter().any(|version| version == MODERN) {
+    if versions.iter().any(|version| version == MODERN_VERSION) {
         Verdict::Modern
-    } else if versions.iter().any(|version| LEGACY.contains(&version.as_ref())) {
+    } else if versions.iter().any(|version| LEGACY_VERSIONS.contains(&version.as_ref())) {
         Verdict::Legacy
     } else {
         Verdict::Foreign
@@ -101,14 +102,15 @@ struct InitializeResult<'a> {
 pub(super) fn after_initialize(reply: Reply) -> Result<&'static str, Error> {
     let raw: Box<RawValue> = reply.into_result()?;
     let result: InitializeResult<'_> = read_object(&raw).ok_or(Breach::Shape("initialize"))?;
-    let known = LEGACY.into_iter().find(|version| *version == result.protocol_version);
+    let known = LEGACY_VERSIONS.into_iter().find(|version| *version == result.protocol_version);
     known.ok_or_else(|| Breach::NoCommonVersion.into())
 }
 
 #[cfg(test)]
 mod tests {
+    use gateway_protocol::jsonrpc::{Limits, Message, parse};
+
     use super::*;
-    use crate::jsonrpc::{Limits, Message, parse};
 
     fn reply(outcome: &str) -> Reply {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,{outcome}}}"#);

@@ -34,6 +34,10 @@ use std::{
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
+use gateway_protocol::{
+    jsonrpc,
+    mcp::{Era, header},
+};
 use tokio::time::timeout;
 
 pub use self::auth::{NoCredentials, NoToken};
@@ -54,16 +58,12 @@ use super::{
     attempt::Attempts,
     error::{Breach, Error, Phase},
     handshake::{self, About, Verdict},
-    header,
-    message::{self, Era, Outgoing},
+    message::{self, Outgoing},
     reply::Reply,
     routing::TargetId,
     subscriptions::Subscriptions,
 };
-use crate::{jsonrpc, upstream::TransportConfig};
-
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+use crate::upstream::TransportConfig;
 
 /// One upstream over HTTP.
 #[derive(Debug)]
@@ -353,9 +353,9 @@ fn request_headers(
 ) -> HeaderMap {
     let mut headers = session.headers.clone();
     if session.era == Era::Modern {
-        headers.insert(METHOD, HeaderValue::from_static(outgoing.method()));
+        headers.insert(header::METHOD, HeaderValue::from_static(outgoing.method()));
         if let Some(name) = outgoing.name() {
-            headers.insert(NAME, header::encode(name));
+            headers.insert(header::NAME, header::encode(name));
         }
         headers.extend(mirrored.iter().cloned());
     }

@@ -4,6 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use gateway_protocol::mcp::Era;
 use http::{HeaderName, HeaderValue};
 use registry_core::Kind;
 use tokio::time::timeout;
@@ -15,7 +16,7 @@ use super::{
     error::{Error, Phase},
     handshake::About,
     http::{Client, HttpLink},
-    message::{Era, Outgoing},
+    message::Outgoing,
     reply::Reply,
     routing::TargetId,
     stdio::StdioLink,

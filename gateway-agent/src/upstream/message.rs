@@ -8,39 +8,13 @@ mod tests;
 use std::io::Write as _;
 
 use bytes::Bytes;
+use gateway_protocol::{
+    jsonrpc::{self, Id, Object},
+    mcp::{Era, Method},
+};
 use serde_json::value::RawValue;
 
-use super::{
-    departure::Departure,
-    request::{Method, Request},
-    side::Answered,
-};
-use crate::jsonrpc::{self, Id, Object};
-
-/// The modern protocol version.
-pub(super) const MODERN: &str = "2026-07-28";
-
-/// The versions with a handshake, newest first.
-pub(super) const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-
-/// The two ways in which MCP is spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Era {
-    /// Stateless, every request says all (2026-07-28).
-    Modern,
-    /// A session with a handshake (2025-11-25 and before).
-    Legacy,
-}
-
-impl Era {
-    /// In one word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Modern => "modern",
-            Self::Legacy => "legacy",
-        }
-    }
-}
+use super::{departure::Departure, request::Request, side::Answered};
 
 /// What can be listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

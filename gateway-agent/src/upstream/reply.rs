@@ -4,59 +4,17 @@
 
 use std::borrow::Cow;
 
+use gateway_protocol::{
+    jsonrpc::{Object, Outcome, code, read_object},
+    mcp::{Era, Method, RawResult, ResultType, RpcError, TASKS},
+};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::{
     error::{Breach, Error},
-    message::Era,
-    request::{Method, Request, TASKS},
+    request::Request,
 };
-use crate::jsonrpc::{ErrorObject, Object, Outcome, code, read_object};
-
-/// A result, as the upstream wrote it.
-#[derive(Debug)]
-pub struct RawResult {
-    /// The result object, untouched. It may contain line breaks outside of its strings.
-    pub result: Box<RawValue>,
-    /// Whether the tool says that it failed.
-    pub is_error: bool,
-    /// What kind of result it says it is.
-    pub result_type: ResultType,
-    /// Whether it carries `_meta`, where an upstream's reserved keys would be.
-    pub has_meta: bool,
-    /// In which era it was given.
-    pub era: Era,
-}
-
-/// The `resultType` of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResultType {
-    /// Not said, as before 2026-07-28; it counts as complete.
-    Absent,
-    /// `complete`.
-    Complete,
-    /// `input_required`.
-    InputRequired,
-    /// `task`, of the tasks extension; in 2025-11-25 the result of a call that asked for a task.
-    Task,
-}
-
-impl ResultType {
-    /// As JSON text; what is not said is complete.
-    pub fn as_raw(self) -> &'static str {
-        match self {
-            Self::Absent | Self::Complete => r#""complete""#,
-            Self::InputRequired => r#""input_required""#,
-            Self::Task => r#""task""#,
-        }
-    }
-
-    /// Whether nothing more is to come.
-    pub fn is_final(self) -> bool {
-        matches!(self, Self::Absent | Self::Complete)
-    }
-}
 
 #[derive(Deserialize)]
 struct Steering<'a> {
@@ -71,33 +29,31 @@ struct Steering<'a> {
     task: Option<&'a RawValue>,
 }
 
-impl RawResult {
-    /// Reads what steers. A type of result counts only where the method may have it, and that of
-    /// an extension only for callers who know it.
-    pub(super) fn read(
-        result: Box<RawValue>,
-        era: Era,
-        request: &Request<'_>,
-    ) -> Result<Self, Error> {
-        let method = request.method;
-        let steering: Steering<'_> = read_object(&result).ok_or(Breach::Shape(method.as_str()))?;
-        let result_type = match steering.result_type.as_deref() {
-            None if steering.task.is_some_and(is_task) && method == Method::CallTool => {
-                if !request.begins_task() {
-                    return Err(Breach::ResultType.into());
-                }
-                ResultType::Task
+/// Reads the members that the gateway acts on. A type of result is valid only if the method has it,
+/// and that of an extension only if the caller declared the extension.
+pub(super) fn read_result(
+    result: Box<RawValue>,
+    era: Era,
+    request: &Request<'_>,
+) -> Result<RawResult, Error> {
+    let method = request.method;
+    let steering: Steering<'_> = read_object(&result).ok_or(Breach::Shape(method.as_str()))?;
+    let result_type = match steering.result_type.as_deref() {
+        None if steering.task.is_some_and(is_task) && method == Method::CallTool => {
+            if !request.begins_task() {
+                return Err(Breach::ResultType.into());
             }
-            None => ResultType::Absent,
-            Some("complete") => ResultType::Complete,
-            Some("input_required") if method.may_need_input() => ResultType::InputRequired,
-            Some("task") if request.context.capabilities.knows(TASKS) => ResultType::Task,
-            Some(_) => return Err(Breach::ResultType.into()),
-        };
-        let is_error = steering.is_error.unwrap_or(false);
-        let has_meta = steering.meta.is_some();
-        Ok(Self { result, is_error, result_type, has_meta, era })
-    }
+            ResultType::Task
+        }
+        None => ResultType::Absent,
+        Some("complete") => ResultType::Complete,
+        Some("input_required") if method.may_need_input() => ResultType::InputRequired,
+        Some("task") if request.context.capabilities.knows(TASKS) => ResultType::Task,
+        Some(_) => return Err(Breach::ResultType.into()),
+    };
+    let is_error = steering.is_error.unwrap_or(false);
+    let has_meta = steering.meta.is_some();
+    Ok(RawResult { result, is_error, result_type, has_meta, era })
 }
 
 /// Whether a member of a result is a task.
@@ -110,35 +66,6 @@ fn is_task(raw: &RawValue) -> bool {
 pub(super) enum Reply {
     Result(Box<RawValue>),
     Error(RpcError),
-}
-
-/// The other side's own error.
-#[derive(Debug, Clone)]
-pub struct RpcError {
-    /// Its code.
-    pub code: i64,
-    /// Its message.
-    pub message: String,
-    /// Its data, raw.
-    pub data: Option<Box<RawValue>>,
-}
-
-impl RpcError {
-    /// To be written.
-    pub(super) fn object(&self) -> ErrorObject<'_> {
-        let (code, message) = (self.code, self.message.as_str().into());
-        ErrorObject { code, message, data: self.data.as_deref() }
-    }
-}
-
-impl From<ErrorObject<'_>> for RpcError {
-    fn from(error: ErrorObject<'_>) -> Self {
-        Self {
-            code: error.code,
-            message: error.message.into_owned(),
-            data: error.data.map(ToOwned::to_owned),
-        }
-    }
 }
 
 impl From<Outcome<'_>> for Reply {
@@ -178,13 +105,15 @@ impl From<RpcError> for Error {
 
 #[cfg(test)]
 mod tests {
+    use gateway_protocol::mcp::Method;
+
     use super::*;
-    use crate::upstream::request::{Context, Method};
+    use crate::upstream::request::Context;
 
     fn read_for(method: Method, text: &str, context: &Context) -> Result<RawResult, Error> {
         let request = Request::plain(method, &[], context);
         let raw = RawValue::from_string(text.to_owned()).unwrap();
-        RawResult::read(raw, Era::Modern, &request)
+        read_result(raw, Era::Modern, &request)
     }
 
     fn read(text: &str) -> Result<RawResult, Error> {

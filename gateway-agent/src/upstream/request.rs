@@ -4,103 +4,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use gateway_policy::{Buffered, Exhausted, Principal, SubjectToken};
+use gateway_protocol::{
+    mcp::{Capabilities, Method, Param, TASK_PARAM, TASKS},
+    trace_context::TraceContext,
+};
 use serde_json::value::RawValue;
 
-use super::{Capabilities, Side};
-use crate::{
-    buffers::Buffered,
-    identity::SubjectToken,
-    shares::{Exhausted, Principal},
-    trace::context::TraceContext,
-};
-
-/// What callers may ask of an upstream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// `tools/call`.
-    CallTool,
-    /// `SendMessage` of A2A, to an agent: the arguments are its text, or its data.
-    SendMessage {
-        /// Whether they are an object with one member, `text`.
-        takes_text: bool,
-        /// Whether text of the answer is left as it is, though it may look like JSON.
-        gives_text: bool,
-    },
-    /// `prompts/get`.
-    GetPrompt,
-    /// `resources/read`.
-    ReadResource,
-    /// `resources/subscribe`, before 2026-07-28.
-    Subscribe,
-    /// `resources/unsubscribe`, before 2026-07-28.
-    Unsubscribe,
-    /// `completion/complete`.
-    Complete,
-    /// `logging/setLevel`, before 2026-07-28.
-    SetLevel,
-    /// `tasks/get` of the tasks extension, or of 2025-11-25.
-    GetTask,
-    /// `tasks/result` of 2025-11-25.
-    TaskResult,
-    /// `tasks/update` of the tasks extension.
-    UpdateTask,
-    /// `tasks/cancel` of the tasks extension, or of 2025-11-25.
-    CancelTask,
-}
-
-impl Method {
-    /// Its name in the protocol.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CallTool => "tools/call",
-            Self::SendMessage { .. } => "SendMessage",
-            Self::GetPrompt => "prompts/get",
-            Self::ReadResource => "resources/read",
-            Self::Subscribe => "resources/subscribe",
-            Self::Unsubscribe => "resources/unsubscribe",
-            Self::Complete => "completion/complete",
-            Self::SetLevel => "logging/setLevel",
-            Self::GetTask => "tasks/get",
-            Self::TaskResult => "tasks/result",
-            Self::UpdateTask => "tasks/update",
-            Self::CancelTask => "tasks/cancel",
-        }
-    }
-
-    /// The parameter that says what is asked for; in the modern era `Mcp-Name` repeats most.
-    pub fn subject(self) -> Option<&'static str> {
-        match self {
-            Self::CallTool | Self::GetPrompt => Some("name"),
-            Self::ReadResource | Self::Subscribe | Self::Unsubscribe => Some("uri"),
-            Self::GetTask | Self::TaskResult | Self::UpdateTask | Self::CancelTask => {
-                Some("taskId")
-            }
-            Self::SendMessage { .. } | Self::Complete | Self::SetLevel => None,
-        }
-    }
-
-    /// Whether it changes nothing, whatever it is about.
-    pub fn only_reads(self) -> bool {
-        matches!(
-            self,
-            Self::GetPrompt
-                | Self::ReadResource
-                | Self::Complete
-                | Self::GetTask
-                | Self::TaskResult
-        )
-    }
-
-    /// Whether it is about a task.
-    pub fn is_of_task(self) -> bool {
-        matches!(self, Self::GetTask | Self::TaskResult | Self::UpdateTask | Self::CancelTask)
-    }
-
-    /// Whether its answer may be that more input is needed (basic/patterns/mrtr).
-    pub fn may_need_input(self) -> bool {
-        matches!(self, Self::CallTool | Self::GetPrompt | Self::ReadResource)
-    }
-}
+use super::Side;
 
 /// One request of a caller. What exactly it is about, the permit says.
 #[derive(Debug, Clone, Copy)]
@@ -139,15 +50,6 @@ impl<'a> Request<'a> {
         let principal = &None;
         Self { method, arguments, params, context, is_repeatable, timeout, trace, side, principal }
     }
-}
-
-/// One parameter.
-#[derive(Debug, Clone)]
-pub struct Param {
-    /// Its name.
-    pub name: Box<str>,
-    /// Its value, raw.
-    pub value: Box<RawValue>,
 }
 
 /// What a request says about its caller.
@@ -196,16 +98,3 @@ impl Context {
         Self { capabilities: self.capabilities.without(TASKS), ..self.clone() }
     }
 }
-
-/// The severities of log messages, the least first (server/utilities/logging).
-pub const LOG_LEVELS: [&str; 8] =
-    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-
-/// The parameter of 2025-11-25 that makes a call a task.
-pub const TASK_PARAM: &str = "task";
-
-/// The key in `_meta` that names the task of a message, in 2025-11-25.
-pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-
-/// The extension of long-running calls.
-pub const TASKS: &str = "io.modelcontextprotocol/tasks";

@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use gateway_protocol::naming::Prefix;
 use registry_core::entity::Exposure;
 use registry_tls::ClientFiles;
 use serde::{Deserialize, Serialize};
 
-use super::{Prefix, TargetId};
+use super::TargetId;
 use crate::secret::SecretSource;
 
 /// The upstream of a registered server or agent.

@@ -8,14 +8,15 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
+use gateway_policy::Exhausted;
+use gateway_protocol::{
+    jsonrpc::{Object, ObjectWriter},
+    mcp::RpcError,
+};
 use serde_json::value::RawValue;
 use tokio::sync::{SetOnce, mpsc, oneshot};
 
-use super::{reply::RpcError, visit::Visit};
-use crate::{
-    jsonrpc::{Object, ObjectWriter},
-    shares::Exhausted,
-};
+use super::visit::Visit;
 
 /// Most messages that wait for a caller.
 const QUEUE: usize = 16;

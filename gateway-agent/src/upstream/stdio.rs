@@ -16,6 +16,7 @@ mod turns;
 
 use std::{sync::Arc, time::Duration};
 
+use gateway_protocol::mcp::Era;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::task::TaskTracker;
 
@@ -29,7 +30,7 @@ use super::{
     announce::Announcer,
     error::{Error, Phase},
     handshake::About,
-    message::{Era, Outgoing},
+    message::Outgoing,
     reply::Reply,
     routing::TargetId,
     subscriptions::Subscriptions,

@@ -9,16 +9,11 @@ use std::{
     time::Duration,
 };
 
+use gateway_policy::{Exhausted, Principal, Scarce, Share, Shares};
+use gateway_protocol::{jsonrpc, mcp::RpcError};
 use tokio::sync::watch;
 
-use super::{
-    error::Error,
-    reply::{Reply, RpcError},
-};
-use crate::{
-    jsonrpc,
-    shares::{Exhausted, Principal, Scarce, Share, Shares},
-};
+use super::{error::Error, reply::Reply};
 
 /// Most resources of one upstream that are watched at once.
 const MOST: usize = 1_000;

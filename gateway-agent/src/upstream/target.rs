@@ -11,6 +11,8 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use gateway_policy::{Scarce, Shares};
+use gateway_protocol::{mcp::Era, naming::Prefix};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -23,15 +25,10 @@ use super::{
     gate::{Gate, Load},
     http::Client,
     link::Link,
-    message::Era,
-    naming::Prefix,
     routing::TargetId,
     subscriptions::Subscriptions,
 };
-use crate::{
-    shares::{Scarce, Shares},
-    upstream::{TargetConfig, UpstreamLimits},
-};
+use crate::upstream::{TargetConfig, UpstreamLimits};
 
 /// The longest that a request may take, whatever it asks.
 const LONGEST: Duration = Duration::from_mins(10);

@@ -20,6 +20,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gateway_policy::{Evidence, HeaderClaim, SubjectToken};
+use gateway_protocol::mcp::Method;
 use serde_json::value::RawValue;
 
 use super::*;
@@ -45,6 +47,17 @@ fn limits() -> UpstreamLimits {
         call_timeout_ms: 5_000,
         ..UpstreamLimits::default()
     }
+}
+
+/// The token of an authenticated caller.
+pub(super) fn subject_token(principal: &str, token: &str) -> SubjectToken {
+    let claim = HeaderClaim::Proven {
+        named: None,
+        evidence: Evidence::Token,
+        principal: principal.into(),
+        told: None,
+    };
+    SubjectToken::new(&claim, token).unwrap()
 }
 
 fn key() -> Key {

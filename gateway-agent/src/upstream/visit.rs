@@ -6,8 +6,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use gateway_policy::{Exhausted, Principal, Share, Shares};
+
 use super::breaker::Passing;
-use crate::shares::{Exhausted, Principal, Share, Shares};
 
 /// One request at its upstream.
 #[derive(Debug)]

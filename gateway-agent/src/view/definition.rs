@@ -3,6 +3,10 @@
 //!
 //! `execution` has the task support of this gateway for the client.
 
+use gateway_protocol::{
+    jsonrpc::{Object, ObjectWriter, write_string},
+    mcp::Era,
+};
 use registry_core::entity::tool::is_reserved_meta_key;
 use serde_json::{Map, Value, value::RawValue};
 
@@ -11,11 +15,7 @@ use super::{
     input::{input_of, output_of},
     order::arranged,
 };
-use crate::{
-    jsonrpc::{Object, ObjectWriter, write_string},
-    upstream::Era,
-    view::pages::Form,
-};
+use crate::view::pages::Form;
 
 /// An entry, and whether older clients need another form of it.
 pub(super) struct Entry {

@@ -1,10 +1,10 @@
 //! The hints of a part of a composition.
 
+use gateway_protocol::jsonrpc::Object;
 use registry_core::entity::Hints;
 use serde_json::value::RawValue;
 
 use super::Offer;
-use crate::jsonrpc::Object;
 
 /// Returns the registered hints, or else those of the upstream's definition.
 pub(super) fn of_part(part: &Offer) -> Hints {

@@ -3,6 +3,7 @@
 //!
 //! Validation uses exactly the advertised schema.
 
+use gateway_protocol::jsonrpc::Object;
 use registry_core::{
     Digest, Key,
     tool_schema::{self, bundle::Unresolved},
@@ -10,7 +11,6 @@ use registry_core::{
 use serde_json::{json, value::RawValue};
 
 use super::{Offer, order::arranged, params};
-use crate::jsonrpc::Object;
 
 pub use super::params::ParamHeader;
 

@@ -13,6 +13,8 @@ use std::{
     },
 };
 
+use gateway_policy::{Checks, Mode};
+use gateway_protocol::mcp::Method;
 use registry_core::{
     Document, Entity, Key, Name, Record,
     entity::{Dependency, Tool},
@@ -29,8 +31,7 @@ use super::{
 };
 use crate::{
     contract::{Contracts, Observed, schemas_of},
-    policy::{Checks, Mode},
-    upstream::{Method, Route},
+    upstream::Route,
 };
 
 /// One tool version that can be served, or one skill of an agent version, for compositions.

@@ -5,9 +5,8 @@
 
 use std::collections::HashSet;
 
+use gateway_protocol::jsonrpc::{Object, write_string};
 use serde_json::{Value, value::RawValue};
-
-use crate::jsonrpc::{Object, write_string};
 
 /// Longest text of an upstream whose order is followed, in bytes: it is read once for each level.
 const LONGEST: usize = 1024 * 1024;

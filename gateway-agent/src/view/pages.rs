@@ -15,13 +15,13 @@ use std::{
 };
 
 use bytes::Bytes;
+use gateway_protocol::mcp::Era;
 use registry_core::{
     Catalog, Entity, Key, Kind, Name,
     entity::{Provision, Tool},
 };
 
 use super::{Offer, TaskSupport, definition::render};
-use crate::upstream::Era;
 
 /// Most tools on a page.
 pub const PAGE_TOOLS: usize = 500;

@@ -6,10 +6,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use gateway_protocol::naming::Prefix;
 use registry_core::{Entity, Key, entity::Exposure};
 
 use super::{Snapshot, View};
-use crate::upstream::{Features, Prefix, Showing, TargetId};
+use crate::upstream::{Features, Showing, TargetId};
 
 /// One server as a caller sees it.
 #[derive(Debug, Clone)]

@@ -1,8 +1,9 @@
 //! Whether a tool is called as a task of 2025-11-25 (`execution.taskSupport`).
 
+use gateway_protocol::jsonrpc::Object;
 use serde_json::value::RawValue;
 
-use crate::{jsonrpc::Object, upstream::Features};
+use crate::upstream::Features;
 
 /// How a tool stands to tasks of 2025-11-25.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

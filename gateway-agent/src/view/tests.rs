@@ -1,5 +1,6 @@
 //! Views over changing catalogs: what is in them, and what is not computed again.
 
+use gateway_protocol::mcp::Era;
 use proptest::prelude::*;
 use registry_core::Version;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use super::{
     testing::{Registered, agent, catalog, composed, definitions, schema, tool},
     *,
 };
-use crate::upstream::{Era, Tools};
+use crate::upstream::Tools;
 
 struct World {
     views: Views,

@@ -8,6 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use gateway_protocol::{jsonrpc::Object, mcp::Method};
 use registry_core::{
     Catalog, Key, Record,
     entity::{Agent, Dependency, Skill, Tool},
@@ -18,8 +19,7 @@ use super::{Composed, Offer, Snapshot, TaskSupport};
 use crate::{
     contract::{Answer, Contracts, Live},
     fast_map::FastMap,
-    jsonrpc::Object,
-    upstream::{Method, Route, TargetId, Tools, interfaces_in},
+    upstream::{Route, TargetId, Tools, interfaces_in},
 };
 
 /// How a tool is done.

@@ -10,9 +10,9 @@ use std::{
 
 use gateway_agent::{
     cache::{Cache, CacheError},
-    policy::Mode,
     startup::StartupValidation,
 };
+use gateway_policy::Mode;
 use registry_core::{Catalog, Digest, Document, Kind, registry_file::write_export};
 use serde_json::json;
 use tempfile::TempDir;

@@ -4,16 +4,14 @@
 
 use std::sync::Arc;
 
+use gateway_policy::Exhausted;
 use registry_core::spec::{Path, Target, eval};
 use serde_json::Value;
 
 use super::Failure;
-use crate::{
-    composition::{
-        StepError,
-        sagas::{End, Status},
-    },
-    shares::Exhausted,
+use crate::composition::{
+    StepError,
+    sagas::{End, Status},
 };
 
 /// Why a step failed. No message repeats a value, but for what a tool says of itself.

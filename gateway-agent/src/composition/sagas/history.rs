@@ -6,6 +6,7 @@ mod end;
 
 use std::collections::BTreeMap;
 
+use gateway_policy::HeaderClaim;
 use registry_core::{
     Key,
     spec::{Saga, SagaStep},
@@ -14,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use self::end::{End, Status, StepOutcome};
-use crate::identity::HeaderClaim;
 
 /// How a saga began.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -16,6 +16,7 @@ use std::{
     thread,
 };
 
+use gateway_protocol::jsonrpc;
 use registry_core::Digest;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -25,10 +26,7 @@ use super::{
     history::{Began, Event, History},
     table::now_ms,
 };
-use crate::{
-    files::{beside, replace_private},
-    jsonrpc,
-};
+use crate::files::{beside, replace_private};
 
 /// Digits of a checksum.
 const DIGITS: usize = 16;

@@ -1,7 +1,8 @@
 //! What is checked of single tools, and which entry goes before which.
 
+use gateway_policy::{Checks, Mode};
+
 use super::parse;
-use crate::policy::{Checks, Mode};
 
 const GLOBAL: &str = "inputValidation: deny, outputValidation: ignore, contractDrift: quarantine";
 

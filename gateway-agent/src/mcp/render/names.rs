@@ -5,15 +5,16 @@
 //! a task, and of `_meta`, that contain the server's id of the task are null. Texts and
 //! structured content are not changed.
 
+use gateway_protocol::{
+    jsonrpc::{Object, ObjectWriter, write_string},
+    mcp::RELATED_TASK,
+    naming::ResourceNames,
+};
 use registry_core::entity::tool::is_reserved_meta_key;
 use serde::Deserialize as _;
 use serde_json::value::RawValue;
 
-use crate::{
-    jsonrpc::{Object, ObjectWriter, write_string},
-    pipeline::TaskNames,
-    upstream::{RELATED_TASK, ResourceNames},
-};
+use crate::pipeline::TaskNames;
 
 /// The names that a caller knows; what has none stays as it is.
 #[derive(Clone, Copy)]
@@ -178,8 +179,9 @@ fn list(raw: &RawValue, change: impl Fn(&RawValue) -> Option<String>) -> Option<
 mod tests {
     use std::sync::Arc;
 
+    use gateway_protocol::naming::Prefix;
+
     use super::*;
-    use crate::upstream::Prefix;
 
     fn rename(text: &str) -> Option<String> {
         let raw = RawValue::from_string(text.to_owned()).unwrap();

@@ -9,6 +9,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use gateway_policy::{Stale, seconds};
+use gateway_protocol::{
+    content,
+    jsonrpc::{self, Id, Object, ObjectWriter},
+    mcp::{Era, Method, RELATED_TASK, RawResult, ResultType},
+};
 use http::StatusCode;
 use registry_core::entity::tool::is_reserved_meta_key;
 use serde_json::value::RawValue;
@@ -19,11 +25,7 @@ use super::{
 };
 use crate::{
     composition::Failed,
-    content,
-    jsonrpc::{self, Id, Object, ObjectWriter},
     pipeline::{Outcome, TaskNames, message},
-    policy::{Stale, seconds},
-    upstream::{Era, Method, RELATED_TASK, RawResult, ResultType},
     view::Listing,
 };
 

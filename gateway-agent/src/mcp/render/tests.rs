@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use gateway_policy::Stale;
+use gateway_protocol::mcp::{RawResult, ResultType};
 use registry_core::Revision;
 use schema_compat::schema_compile::Violation;
 use serde_json::{Value, json};
@@ -10,8 +12,7 @@ use super::*;
 use crate::{
     freshness::{Freshness, MaxStaleness},
     pipeline::Outcome,
-    policy::Stale,
-    upstream::{Breach, RawResult, ResultType},
+    upstream::Breach,
 };
 
 fn answer(error: &Error, era: Era) -> Value {

@@ -5,8 +5,9 @@ use std::{
     sync::Arc,
 };
 
+use gateway_policy::Principal;
+
 use super::Replay;
-use crate::shares::Principal;
 
 /// These streams, oldest first.
 #[derive(Debug, Default)]

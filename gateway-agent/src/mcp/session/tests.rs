@@ -5,7 +5,7 @@ use http::HeaderValue;
 use super::*;
 
 fn headers(id: &str) -> HeaderMap {
-    HeaderMap::from_iter([(SESSION_HEADER, HeaderValue::from_str(id).unwrap())])
+    HeaderMap::from_iter([(header::SESSION_ID, HeaderValue::from_str(id).unwrap())])
 }
 
 fn claim(name: &str) -> HeaderClaim {
@@ -68,7 +68,7 @@ fn requests_must_name_one_session() {
     assert_eq!(find(&HeaderMap::new()), Err(Rejection::SessionRequired));
     assert_eq!(find(&headers("nope")), Err(Rejection::SessionUnknown));
     let mut two = headers(&id);
-    two.append(SESSION_HEADER, HeaderValue::from_str(&id).unwrap());
+    two.append(header::SESSION_ID, HeaderValue::from_str(&id).unwrap());
     assert_eq!(find(&two), Err(Rejection::SessionUnknown));
 }
 

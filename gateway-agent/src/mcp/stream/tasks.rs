@@ -10,6 +10,11 @@ use futures_util::{
     StreamExt as _,
     stream::{self, BoxStream, SelectAll},
 };
+use gateway_policy::{Denial, Scarce, Share, Shares};
+use gateway_protocol::{
+    jsonrpc::{self, Object},
+    mcp::Method,
+};
 use registry_core::Digest;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
@@ -17,12 +22,9 @@ use tokio::time::{Instant, timeout_at};
 use super::super::{Endpoint, manner::Who};
 use crate::{
     audit::CallRecord,
-    jsonrpc::{self, Object},
     mcp::render::result,
     pipeline::{self, About, Error, Invocation, Outcome, Output, Task},
-    policy::Denial,
-    shares::{Scarce, Share, Shares},
-    upstream::{self, Context, Method},
+    upstream::{self, Context},
 };
 
 /// Most tasks of one subscription.

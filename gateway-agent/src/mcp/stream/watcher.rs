@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use gateway_policy::{Exhausted, Principal, Scarce, Share};
+use gateway_protocol::naming::Interfaces;
 use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
@@ -18,8 +20,7 @@ use super::super::{Endpoint, Rejection, manner::Who};
 use crate::{
     audit::{Gauge, Held},
     freshness::Verdict,
-    shares::{Exhausted, Principal, Scarce, Share},
-    upstream::{Announcement, Definitions, Entries, News, TargetId, naming::Interfaces},
+    upstream::{Announcement, Definitions, Entries, News, TargetId},
     view::shown::Showcase,
 };
 

@@ -7,17 +7,15 @@ use std::{
 };
 
 use futures_util::StreamExt as _;
+use gateway_policy::{Access, Mode, RuntimeValidation};
+use gateway_protocol::mcp::Era;
 use serde_json::{Value, json};
 
 use super::{
     harness::{Ask, Bench, Setup},
     relayed,
 };
-use crate::{
-    policy::{Access, Mode, RuntimeValidation},
-    upstream::Era,
-    view::testing::{agent, tool},
-};
+use crate::view::testing::{agent, tool};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);

@@ -2,14 +2,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use gateway_policy::{Mode, RuntimeValidation, ToolValidation};
+use gateway_protocol::trace_context::Parent;
 use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench, Setup};
-use crate::{
-    policy::{Mode, RuntimeValidation, ToolValidation},
-    trace,
-    view::testing::tool,
-};
+use crate::view::testing::tool;
 
 fn schema() -> Value {
     json!({ "type": "object", "required": ["q"], "additionalProperties": false,
@@ -307,7 +305,7 @@ async fn a_trace_that_is_not_valid_is_begun_anew() {
     let ask = Ask::modern("tools/call", json!({ "name": "t", "_meta": meta }));
     bench.got(ask.build()).await.result();
     let meta = &bench.calls()[0].body["params"]["_meta"];
-    assert!(trace::context::Parent::parse(meta["traceparent"].as_str().unwrap()).is_some());
+    assert!(Parent::parse(meta["traceparent"].as_str().unwrap()).is_some());
     assert!(meta.get("tracestate").is_none(), "it belongs to the parent that it came with");
     assert_eq!(meta["baggage"], "k=v");
 }

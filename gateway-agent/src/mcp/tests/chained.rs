@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gateway_protocol::mcp::Era;
 use serde_json::json;
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
     relayed::{ERAS, able, bench},
 };
 use crate::{
-    upstream::{Addresses, Era, TransportConfig, UpstreamLimits},
+    upstream::{Addresses, TransportConfig, UpstreamLimits},
     view::testing::{agent, server, tool},
 };
 

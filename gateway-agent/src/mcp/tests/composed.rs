@@ -12,12 +12,12 @@ mod shares;
 mod unknown;
 mod upstream;
 
+use gateway_policy::{Access, RuntimeValidation};
 use serde_json::{Value, json};
 
 use self::upstream::Scripted;
 use super::harness::{Ask, Bench, Got, Setup};
 use crate::{
-    policy::{Access, RuntimeValidation},
     upstream::UpstreamLimits,
     view::testing::{Registered, tool},
 };

@@ -13,6 +13,8 @@ use axum::{
     extract::{ConnectInfo, State},
     response::IntoResponse as _,
 };
+use gateway_policy::{Access, CheckRules, Mode, RuntimeValidation, ToolValidation};
+use gateway_protocol::naming::Prefix;
 use http::{HeaderMap, Method, Request, StatusCode};
 use registry_core::{Catalog, Key};
 use serde_json::{Value, json};
@@ -33,10 +35,9 @@ use crate::{
     mcp::Mcp,
     origin::OriginPolicy,
     pipeline::{Gateway, GatewayHandle, Parts, Settings},
-    policy::{Access, CheckRules, Mode, RuntimeValidation, ToolValidation},
     seal::KeyFile,
     trace::{Tracer, settings::TracingConfig},
-    upstream::{Addresses, Prefix, TargetConfig, TransportConfig, UpstreamLimits, Upstreams},
+    upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams},
     view::testing::{Registered, catalog},
 };
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::StreamExt as _;
+use gateway_protocol::mcp::Era;
 use registry_core::Digest;
 use serde_json::json;
 
@@ -13,7 +14,6 @@ use super::{
 };
 use crate::{
     identity::settings::{ApiKeyConfig, ProofsConfig},
-    upstream::Era,
     view::testing::tool,
 };
 

@@ -1,5 +1,6 @@
 //! Modes and callers, from the front door.
 
+use gateway_policy::{Access, Mode, RuntimeValidation};
 use registry_core::Digest;
 use serde_json::json;
 
@@ -9,7 +10,6 @@ use super::{
 };
 use crate::{
     identity::settings::IdentityConfig,
-    policy::{Access, Mode, RuntimeValidation},
     view::testing::{Registered, agent, tool},
 };
 

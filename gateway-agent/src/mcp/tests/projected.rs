@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use gateway_policy::{Mode, RuntimeValidation};
+use gateway_protocol::mcp::Era;
 use serde_json::{Value, json};
 
 use super::{
@@ -9,8 +11,7 @@ use super::{
     harness::{Ask, Bench, Setup},
 };
 use crate::{
-    policy::{Mode, RuntimeValidation},
-    upstream::{Era, UpstreamLimits},
+    upstream::UpstreamLimits,
     view::testing::{Registered, agent, server, tool},
 };
 

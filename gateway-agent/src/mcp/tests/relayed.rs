@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures_util::StreamExt as _;
+use gateway_protocol::{mcp::Era, naming::Prefix};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ use super::{
     harness::{Ask, Bench, Setup},
 };
 use crate::{
-    upstream::{Era, Prefix, UpstreamLimits},
+    upstream::UpstreamLimits,
     view::testing::{agent, server, tool},
 };
 

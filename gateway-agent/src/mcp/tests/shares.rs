@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
+use gateway_protocol::mcp::Era;
 use serde_json::{Value, json};
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
     relayed::{acceptable, messages},
 };
 use crate::{
-    upstream::{Era, UpstreamLimits},
+    upstream::UpstreamLimits,
     view::testing::{agent, server, tool},
 };
 

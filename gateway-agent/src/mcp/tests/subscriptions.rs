@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use gateway_protocol::mcp::Era;
 use serde_json::{Value, json};
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
     harness::{Ask, Bench, Got},
     relayed::{ERAS, acceptable, bench, messages},
 };
-use crate::upstream::Era;
 
 /// Has a session of `a` hear of a resource.
 async fn watch(bench: &Bench, session: &str, uri: &str) -> Got {

@@ -5,6 +5,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
+use gateway_policy::Mode;
+use gateway_protocol::mcp::Era;
 use serde_json::{Value, json};
 
 use super::{
@@ -12,11 +14,7 @@ use super::{
     harness::{Ask, Bench, Setup},
     relayed::{bench, knowing, messages},
 };
-use crate::{
-    policy::Mode,
-    upstream::Era,
-    view::testing::{agent, server, tool},
-};
+use crate::view::testing::{agent, server, tool};
 
 /// Begins a task, and gives its id.
 async fn begun(bench: &Bench, arguments: Value) -> String {

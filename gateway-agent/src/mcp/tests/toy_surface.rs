@@ -10,6 +10,8 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::post,
 };
+use gateway_policy::{Access, RuntimeValidation};
+use gateway_protocol::mcp::Era;
 use http::StatusCode;
 
 use serde_json::{Value, json, value::RawValue};
@@ -22,8 +24,7 @@ use crate::{
         Answers, Authentication, Error, GatewayHandle, Invocation, Output, Target, ToolCall,
         invoke, message,
     },
-    policy::{Access, RuntimeValidation},
-    upstream::{Context, Era},
+    upstream::Context,
     view::testing::{agent, tool},
 };
 

@@ -1,12 +1,9 @@
 //! The longer messages. They omit the values of rejected results.
 
+use gateway_policy::{Exhausted, Scarce};
 use schema_compat::schema_compile::Violation;
 
-use crate::{
-    composition::Failure,
-    pipeline::projection,
-    upstream::{Breach, Exhausted, Scarce},
-};
+use crate::{composition::Failure, pipeline::projection, upstream::Breach};
 
 /// What the operator has to do; what differs is not the caller's to read.
 pub(super) fn quarantined(tool: &str) -> String {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use gateway_policy::{Access, HeaderClaim, Mode};
 use registry_core::Catalog;
 
 use super::*;
 use crate::{
     freshness::MaxStaleness,
-    identity::{Caller, HeaderClaim, identify, settings::IdentityConfig},
-    policy::{Access, Mode},
+    identity::{Caller, identify, settings::IdentityConfig},
     view::{
         Views,
         testing::{agent, catalog, composed, definitions, tool},

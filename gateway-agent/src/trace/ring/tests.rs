@@ -2,16 +2,15 @@
 
 use std::num::{NonZeroU64, NonZeroU128};
 
+use gateway_protocol::trace_context::Parent;
+
 use super::*;
-use crate::trace::{
-    Side,
-    context::{Parent, SpanId},
-};
+use crate::trace::Side;
 
 fn record(trace: u128, name: &str) -> Arc<Record> {
-    let trace = TraceId(NonZeroU128::new(trace).unwrap());
+    let trace = TraceId::from(NonZeroU128::new(trace).unwrap());
     Arc::new(Record {
-        context: Parent { trace, span: SpanId(NonZeroU64::MIN), flags: 1 },
+        context: Parent::new(trace, NonZeroU64::MIN.into(), true),
         parent: None,
         side: Side::Server,
         name: name.into(),
@@ -26,7 +25,8 @@ fn record(trace: u128, name: &str) -> Arc<Record> {
 }
 
 fn newest(ring: &Ring) -> Vec<u128> {
-    ring.newest(100).into_iter().map(|(id, _)| id.0.get()).collect()
+    let number = |id: TraceId| u128::from_str_radix(&id.to_string(), 16).unwrap();
+    ring.newest(100).into_iter().map(|(id, _)| number(id)).collect()
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn traces_and_spans_are_bounded_in_number() {
     for _ in 0..5 {
         ring.push(record(4, "a"));
     }
-    let trace = ring.find(TraceId(NonZeroU128::new(4).unwrap())).unwrap();
+    let trace = ring.find(NonZeroU128::new(4).unwrap().into()).unwrap();
     assert_eq!((trace.spans.len(), trace.dropped), (2, 4));
 }
 

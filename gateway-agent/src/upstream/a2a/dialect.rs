@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what comes back (`task.rs`), which differs in few names.
 
-use crate::jsonrpc::{Object, ObjectWriter};
+use gateway_protocol::jsonrpc::{Object, ObjectWriter};
 
 /// `TaskNotFoundError` (A2A 1.0, section 5.4; 0.3, section 8.2).
 pub(super) const TASK_NOT_FOUND: i64 = -32001;

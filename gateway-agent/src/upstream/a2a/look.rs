@@ -5,18 +5,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use gateway_protocol::{jsonrpc::code::METHOD_NOT_FOUND, mcp::RpcError};
 use tokio::time::timeout;
 
 use super::{
     AgentLink, Manner,
     dialect::{self, Dialect},
 };
-use crate::{
-    jsonrpc::code::METHOD_NOT_FOUND,
-    upstream::{
-        error::{Breach, Error, Phase},
-        reply::{Reply, RpcError},
-    },
+use crate::upstream::{
+    error::{Breach, Error, Phase},
+    reply::Reply,
 };
 
 /// The id of a task that nobody has begun.

@@ -5,6 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use gateway_protocol::{jsonrpc::code, mcp::RpcError};
 use registry_follow::jittered;
 use tokio::{
     sync::oneshot,
@@ -17,13 +18,10 @@ use super::{
     look::is_about_dialect,
     task::{Message, Said, State, Task},
 };
-use crate::{
-    jsonrpc::code,
-    upstream::{
-        departure::Departure,
-        error::{Breach, Error},
-        reply::{Reply, RpcError},
-    },
+use crate::upstream::{
+    departure::Departure,
+    error::{Breach, Error},
+    reply::Reply,
 };
 
 /// Before a task is asked for the first time; each wait is half as long again as the one before.

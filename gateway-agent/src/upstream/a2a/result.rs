@@ -2,10 +2,11 @@
 //!
 //! Deliberately absent: files.
 
+use gateway_protocol::{content, jsonrpc::ObjectWriter};
 use serde_json::{Value, value::RawValue};
 
 use super::task::{Message, Part, State, Task};
-use crate::{content, jsonrpc::ObjectWriter, upstream::error::Error};
+use crate::upstream::error::Error;
 
 /// What a text means that comes without data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,10 +2,9 @@
 //!
 //! Deliberately absent: files, which a step cannot take, and a task's history.
 
+use gateway_protocol::jsonrpc::{self, Object};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-use crate::jsonrpc::{self, Object};
 
 /// Longest name of a state that is told.
 const STATE_BYTES: usize = 32;

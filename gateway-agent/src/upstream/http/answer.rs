@@ -5,21 +5,17 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use gateway_policy::Buffered;
+use gateway_protocol::{
+    jsonrpc::{self, Limits, Message},
+    mcp::header,
+    sse::Events,
+};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE, response};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 
-use super::{
-    super::{reply::Reply, sse::Events},
-    Breach, Error,
-    ear::Ear,
-    resume,
-    session::SESSION,
-};
-use crate::{
-    buffers::Buffered,
-    jsonrpc::{self, Limits, Message},
-};
+use super::{super::reply::Reply, Breach, Error, ear::Ear, resume};
 
 /// How long the rest of an event stream is read after the answer, so that its connection can be
 /// used again.
@@ -77,7 +73,7 @@ pub(super) async fn read(
 ) -> Result<Answer, Error> {
     let (mut head, body) = response.into_parts();
     let status = head.status;
-    let session_id = head.headers.remove(SESSION);
+    let session_id = head.headers.remove(header::SESSION_ID);
     let reply = if status.is_success() && is_event_stream(&head.headers) {
         Some(read_events(body, expected, ear).await?)
     } else {
@@ -241,7 +237,7 @@ async fn read_events(
             pace.reserved = pace.reserved.max(needed);
         }
         events.push(&chunk).map_err(|_| too_large())?;
-        while let Some(data) = events.next() {
+        while let Some(data) = events.pop() {
             match jsonrpc::parse(&data, Limits::of_bytes(expected.limit_bytes)) {
                 Ok(Message::Response(response)) => {
                     let reply = own_response(response, expected.id)?;

@@ -9,6 +9,7 @@ mod cache;
 mod endpoint;
 mod issued;
 
+use gateway_policy::SubjectToken;
 use http::HeaderValue;
 
 use self::{
@@ -16,10 +17,7 @@ use self::{
     endpoint::TokenEndpoint,
 };
 use super::{Client, Error, client::InvalidAddress};
-use crate::{
-    identity::SubjectToken,
-    upstream::{AuthConfig, Grant, TargetId},
-};
+use crate::upstream::{AuthConfig, Grant, TargetId};
 
 pub use self::endpoint::NoToken;
 

@@ -3,10 +3,11 @@
 //!
 //! Deliberately absent: acting upon it; the link does.
 
+use gateway_protocol::{jsonrpc::code, mcp::Era};
 use http::StatusCode;
 
-use super::{Answer, Era, Error, Outgoing, Verdict, answer, handshake};
-use crate::{jsonrpc::code, upstream::reply::Reply};
+use super::{Answer, Error, Outgoing, Verdict, answer, handshake};
+use crate::upstream::reply::Reply;
 
 /// The error code of the official SDKs for a missing session.
 const SERVER_ERROR: i64 = -32_000;

@@ -5,12 +5,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use gateway_protocol::jsonrpc::{Id, Notification, Request};
 
 use super::{Session, Way};
-use crate::{
-    jsonrpc::{Id, Notification, Request},
-    upstream::{message, side::Side},
-};
+use crate::upstream::{message, side::Side};
 
 /// Listens to one conversation.
 #[derive(Debug, Clone, Copy)]

@@ -11,6 +11,11 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream};
+use gateway_protocol::{
+    jsonrpc::{self, Limits, Message},
+    mcp::Method,
+    sse::Events,
+};
 use http::StatusCode;
 use hyper::body::Incoming;
 use registry_follow::Backoff;
@@ -20,13 +25,11 @@ use tokio_util::sync::CancellationToken;
 use super::{
     super::{
         departure::Body,
-        request::{Context, Method, Request},
-        sse::Events,
+        request::{Context, Request},
         subscriptions::{Subscriptions, Told, Wanted},
     },
     Breach, Ear, Error, HttpLink, Outgoing, Reply, Session, Way, answer, request_headers,
 };
-use crate::jsonrpc::{self, Limits, Message};
 
 /// Before a stream is opened again.
 const FIRST: Duration = Duration::from_millis(250);
@@ -236,7 +239,7 @@ async fn follow(
     let mut events = Events::new(limit_bytes);
     while let Some(chunk) = answer::next_chunk(&mut body).await? {
         events.push(&chunk).map_err(too_large)?;
-        while let Some(data) = events.next() {
+        while let Some(data) = events.pop() {
             let Some(session) = session.upgrade() else { return Ok(()) };
             let side = session.caller().filter(|_| whom == Whom::Caller);
             let ear = Ear { way, session: &session, side: side.as_ref() };

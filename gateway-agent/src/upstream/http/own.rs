@@ -16,17 +16,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gateway_policy::{Principal, SubjectToken};
 use tokio::{
     sync::{OnceCell, oneshot},
     time::timeout,
 };
 
 use super::{Error, HttpLink, OnBehalf, Phase, Session, listen};
-use crate::{
-    identity::SubjectToken,
-    shares::Principal,
-    upstream::{gate::Overloaded, request::Context},
-};
+use crate::upstream::{gate::Overloaded, request::Context};
 
 /// How long the first request of a session waits for the stream of the server's questions. There
 /// are servers that answer the `GET` only when they have something to say.
@@ -264,6 +261,7 @@ async fn open(
 
 #[cfg(test)]
 mod tests {
+    use crate::upstream::tests::subject_token;
     use serde_json::value::RawValue;
 
     use super::*;
@@ -288,7 +286,7 @@ mod tests {
         assert_ne!(ids.0, ids.1);
         assert_ne!(id(own.lend(&sampled, &None)), ids.0, "it was told something else");
         assert_eq!(id(own.lend(&asked, &None)), ids.1, "two are kept, the oldest gave way");
-        let of = |name| Some(Arc::new(SubjectToken::of(name, "token")));
+        let of = |name| Some(Arc::new(subject_token(name, "token")));
         let of_ann = id(own.lend(&asked, &of("ann")));
         assert_ne!(of_ann, ids.1, "it was opened in nobody's name");
         assert_ne!(id(own.lend(&asked, &of("bob"))), of_ann);

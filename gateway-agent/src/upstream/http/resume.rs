@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
+use gateway_protocol::sse::Events;
 use http::{HeaderName, HeaderValue};
 use hyper::body::Incoming;
 
-use super::{super::sse::Events, Breach, Error, answer, ear::Ear};
+use super::{Breach, Error, answer, ear::Ear};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// How long a server is left alone that does not say.

@@ -9,23 +9,20 @@ use std::sync::{
 };
 
 use arc_swap::ArcSwapOption;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use gateway_policy::SubjectToken;
+use gateway_protocol::mcp::{Era, LOG_LEVELS, MODERN_VERSION, Method, Param, header};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::value::RawValue;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     super::{
-        message::MODERN,
-        request::{Context, LOG_LEVELS, Method, Param, Request},
+        request::{Context, Request},
         side::Side,
     },
-    Answer, Era, Error, HttpLink, Outgoing,
+    Answer, Error, HttpLink, Outgoing,
     way::OnBehalf,
 };
-use crate::identity::SubjectToken;
-
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// How to speak to an upstream.
 #[derive(Debug)]
@@ -53,7 +50,7 @@ impl Session {
     /// The modern era needs no session; this only says so.
     pub(super) fn modern(common: &HeaderMap) -> Self {
         let mut headers = common.clone();
-        headers.insert(VERSION, HeaderValue::from_static(MODERN));
+        headers.insert(header::PROTOCOL_VERSION, HeaderValue::from_static(MODERN_VERSION));
         Self::new(Era::Modern, headers, false)
     }
 
@@ -69,11 +66,11 @@ impl Session {
         id: Option<HeaderValue>,
     ) -> Self {
         let mut headers = common.clone();
-        headers.insert(VERSION, HeaderValue::from_static(version));
+        headers.insert(header::PROTOCOL_VERSION, HeaderValue::from_static(version));
         let has_id = id.is_some();
         if let Some(mut id) = id {
             id.set_sensitive(true);
-            headers.insert(SESSION, id);
+            headers.insert(header::SESSION_ID, id);
         }
         Self::new(Era::Legacy, headers, has_id)
     }

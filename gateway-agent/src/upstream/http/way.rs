@@ -6,6 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use gateway_policy::SubjectToken;
 use http::{HeaderValue, Request, Response, StatusCode, header::AUTHORIZATION};
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
@@ -16,10 +17,7 @@ use super::{
     client::{Address, InvalidAddress},
     headers::SecretHeaders,
 };
-use crate::{
-    identity::SubjectToken,
-    upstream::{TargetId, TransportConfig, announce::Announcer, departure::Body},
-};
+use crate::upstream::{TargetId, TransportConfig, announce::Announcer, departure::Body};
 
 /// Most answers of the gateway itself to an upstream at once. Each is a request of its own, and so
 /// a connection; what is asked beyond that gets no answer.

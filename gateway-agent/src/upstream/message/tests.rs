@@ -1,12 +1,12 @@
 //! Each message as each era wants it.
 
+use gateway_protocol::{mcp::Param, trace_context::TraceContext};
 use serde_json::{Value, json};
 
+use gateway_protocol::mcp::{LEGACY_VERSIONS, MODERN_VERSION};
+
 use super::*;
-use crate::{
-    trace::context::TraceContext,
-    upstream::request::{Context, Param},
-};
+use crate::upstream::request::Context;
 
 fn written(outgoing: &Outgoing<'_>, era: Era) -> Value {
     serde_json::from_slice(&outgoing.write(7, era)).unwrap()
@@ -45,7 +45,7 @@ fn a_modern_call_says_everything() {
     let arguments = raw(&json!({"a": 1.0}));
     let params = [Param { name: "requestState".into(), value: raw(&json!("s")) }];
     let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
         "io.modelcontextprotocol/clientInfo":
             {"name": "gateway-agent", "version": env!("CARGO_PKG_VERSION")},
@@ -70,7 +70,7 @@ fn legacy_requests_carry_no_modern_metadata() {
     assert_eq!(params(&list(None)), json!({}));
     assert_eq!(params(&list(Some(""))), json!({"cursor": ""}));
     let initialize = params(&Outgoing::Initialize { capabilities: r#"{"roots":{}}"# });
-    assert_eq!(initialize["protocolVersion"], LEGACY[0]);
+    assert_eq!(initialize["protocolVersion"], LEGACY_VERSIONS[0]);
     assert_eq!(initialize["capabilities"], json!({"roots": {}}));
     let context = Context {
         log_level: Some(raw(&json!("info"))),

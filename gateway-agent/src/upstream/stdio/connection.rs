@@ -14,6 +14,10 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use gateway_protocol::{
+    jsonrpc::{self, Limits, Message, Outcome},
+    mcp::{Era, Method},
+};
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::timeout,
@@ -25,9 +29,9 @@ use super::{
         departure::Departure,
         error::Error,
         handshake::About,
-        message::{self, Era, Outgoing},
+        message::{self, Outgoing},
         reply::Reply,
-        request::{Context, Method, Request},
+        request::{Context, Request},
         routing::TargetId,
         side::Side,
         subscriptions::{Subscriptions, Told},
@@ -37,10 +41,7 @@ use super::{
     text::{on_one_line, response_id},
     turns::Habits,
 };
-use crate::{
-    jsonrpc::{self, Limits, Message, Outcome},
-    upstream::UpstreamLimits,
-};
+use crate::upstream::UpstreamLimits;
 
 /// How many messages may wait for a child that does not read.
 const QUEUE: usize = 64;

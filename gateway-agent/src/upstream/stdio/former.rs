@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
+use gateway_protocol::jsonrpc::Object;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::request::Request;
-use crate::jsonrpc::Object;
 
 /// Grace period after a call, during which a question may belong to that call.
 pub(super) const GRACE: Duration = Duration::from_secs(5);

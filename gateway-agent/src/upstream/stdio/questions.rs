@@ -10,6 +10,10 @@ use std::{
     time::Duration,
 };
 
+use gateway_protocol::{
+    jsonrpc::{self, Object, code},
+    mcp::{Method, RELATED_TASK, RpcError},
+};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
 
@@ -17,17 +21,12 @@ use super::{
     super::{
         error::Error,
         message::{self, Outgoing},
-        reply::RpcError,
-        request::{Method, RELATED_TASK},
     },
     connection::Connection,
     former::{Caller, Former, is_final, started_task},
     turns::{Habits, Turn, Turns},
 };
-use crate::{
-    jsonrpc::{self, Object, code},
-    upstream::UpstreamLimits,
-};
+use crate::upstream::UpstreamLimits;
 
 /// Longest time that a question stays ambiguous.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -437,14 +436,14 @@ mod tests {
 
     use bytes::Bytes;
     use futures_util::FutureExt as _;
+    use gateway_protocol::mcp::{Era, Param, TASK_PARAM};
     use tokio::sync::mpsc;
 
     use super::*;
     use crate::upstream::{
         TargetId,
         announce::{Announcer, Board},
-        message::Era,
-        request::{Context, Param, Request, TASK_PARAM},
+        request::{Context, Request},
         side::{Meanwhile, Side},
         stdio::{former::GRACE, lines::Line},
     };

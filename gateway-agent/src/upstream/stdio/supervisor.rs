@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use gateway_protocol::mcp::Era;
 use tokio::{
     io::{AsyncRead, AsyncWriteExt as _},
     process::ChildStdin,
@@ -26,7 +27,7 @@ use super::{
         announce::Announcer,
         error::{Breach, Error, Phase},
         handshake::{self, About, Verdict},
-        message::{self, Era, Outgoing},
+        message::{self, Outgoing},
         routing::TargetId,
         target::Start,
     },

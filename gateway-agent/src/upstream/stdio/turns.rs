@@ -14,12 +14,11 @@ use std::{
     time::Duration,
 };
 
+use gateway_policy::{Exhausted, Principal, Scarce, Shares};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{Instant, timeout_at},
 };
-
-use crate::shares::{Exhausted, Principal, Scarce, Shares};
 
 /// Longest wait for the turn of an unknown tool, so that a slow first call does not block others.
 const LEARN: Duration = Duration::from_secs(5);

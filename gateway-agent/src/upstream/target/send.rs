@@ -9,6 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gateway_policy::Exhausted;
+use gateway_protocol::{
+    mcp::{Method, RawResult},
+    trace_context,
+};
 use http::{HeaderName, HeaderValue};
 use registry_follow::jittered;
 use tokio::time::timeout;
@@ -19,14 +24,13 @@ use super::{
         error::{Error, Phase},
         gate::Place,
         message::Outgoing,
-        reply::RawResult,
-        request::{Method, Request},
+        reply::read_result,
+        request::Request,
         side::Side,
         visit::Visit,
     },
     LONGEST, Target,
 };
-use crate::{shares::Exhausted, trace};
 
 /// Before a request is made once more.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -143,12 +147,12 @@ impl Target {
             let mirrored = self.mirrored(subject, &request);
             (reply, era) = Box::pin(self.link.request(&outgoing, &mirrored)).await?;
         }
-        RawResult::read(reply.into_result()?, era, &request)
+        read_result(reply.into_result()?, era, &request)
     }
 
     /// The headers of the trace, and those that repeat arguments; for most tools there are none.
     fn mirrored(&self, tool: &str, request: &Request<'_>) -> Vec<(HeaderName, HeaderValue)> {
-        let context = trace::context::headers(request.trace);
+        let context = trace_context::headers(request.trace);
         if request.method != Method::CallTool {
             return context.collect();
         }

@@ -4,11 +4,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use gateway_protocol::jsonrpc::code::METHOD_NOT_FOUND;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{fake::*, *};
-use crate::jsonrpc::code::METHOD_NOT_FOUND;
 
 const MESSAGE: Method = Method::SendMessage { takes_text: false, gives_text: false };
 

@@ -52,7 +52,7 @@ async fn answers_that_are_none() {
     let nested: Vec<u8> = [&nested[..], &[b'['; 10_000][..]].concat();
     assert!(matches!(
         breach(move |_| raw_reply(200, "application/json", &nested)).await,
-        Breach::Garbage(crate::jsonrpc::Invalid::TooDeep { .. })
+        Breach::Garbage(gateway_protocol::jsonrpc::Invalid::TooDeep { .. })
     ));
     let wrong_id = br#"{"jsonrpc":"2.0","id":999999,"result":{}}"#;
     assert_eq!(breach(json(wrong_id)).await, Breach::WrongId);
@@ -109,7 +109,7 @@ async fn messages_before_the_answer_have_a_rate_and_no_total() {
     let fake = Fake::modern(|seen| chatty(seen, 400_000)).await;
     let upstreams = start(fake.transport(), limits(), TIMING);
     upstreams.until_up().await;
-    let buffers = Arc::new(crate::buffers::Buffers::default());
+    let buffers = Arc::new(gateway_policy::Buffers::default());
     let buffered = Some(Arc::new(buffers.open(None, 4 * 65_536)));
     let context = Context { buffered, ..Context::default() };
     let began = Instant::now();

@@ -1,9 +1,9 @@
 //! The journal's lines, whole, torn and damaged, and the file that they are in.
 
+use gateway_policy::HeaderClaim;
 use serde_json::json;
 
 use super::*;
-use crate::identity::HeaderClaim;
 
 fn entry(saga: &str, step: usize) -> Entry<'_> {
     let event = Event::Acting { step, input: json!({ "a": "ä\n" }) };

@@ -3,15 +3,13 @@
 
 use std::sync::atomic::Ordering;
 
+use gateway_policy::HeaderClaim;
 use serde_json::json;
 
 use super::*;
-use crate::{
-    composition::{
-        Cause,
-        sagas::{Began, Begun, Journal, Status, journal_path},
-    },
-    identity::HeaderClaim,
+use crate::composition::{
+    Cause,
+    sagas::{Began, Begun, Journal, Status, journal_path},
 };
 
 fn began() -> Began {

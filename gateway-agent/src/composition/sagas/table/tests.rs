@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use gateway_policy::HeaderClaim;
 use registry_core::spec::{Composition, SagaStep, Spec};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -10,7 +11,7 @@ use super::{
     held::{MOST_OPEN, MOST_OPEN_BYTES},
     *,
 };
-use crate::{composition::sagas::StepOutcome, identity::HeaderClaim};
+use crate::composition::sagas::StepOutcome;
 
 fn began(instance: Option<&str>) -> Began {
     Began {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use gateway_protocol::mcp::Era;
+
 use super::*;
-use crate::{mcp::tests::far_side::FarSide, upstream::Era};
+use crate::mcp::tests::far_side::FarSide;
 
 /// A composition whose two steps ask, before an upstream of this era.
 async fn bench(era: Era) -> Bench {

@@ -1,7 +1,9 @@
 //! What holds for every step: permission, validation, annotations, limits, and what is shown.
 
+use gateway_policy::Mode;
+
 use super::*;
-use crate::{policy::Mode, view::testing::agent};
+use crate::view::testing::agent;
 
 #[tokio::test]
 async fn a_caller_needs_the_composition_only_and_each_step_is_judged_like_a_call() {

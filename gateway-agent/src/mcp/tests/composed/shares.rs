@@ -1,10 +1,11 @@
 //! Steps that ask the caller something: against whose share that counts, and what it comes to when
 //! that is used up.
 
+use gateway_protocol::mcp::Era;
+
 use super::*;
 use crate::{
     mcp::tests::far_side::FarSide,
-    upstream::Era,
     view::testing::{agent, server},
 };
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
+use gateway_policy::SubjectToken;
 use http::{
     HeaderMap, HeaderValue, Method, Request, StatusCode, Uri,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT},
@@ -22,7 +23,6 @@ use super::{
     issued::{ACCESS_TOKEN, Issued, read, refusal, sensitive},
 };
 use crate::{
-    identity::SubjectToken,
     secret::{UnusableSecret, redact_url},
     upstream::{Addresses, AuthConfig, ClientAuthentication, TargetId, departure::Body},
 };

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
+use gateway_policy::SubjectToken;
 use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::endpoint::NoToken;
-use crate::identity::SubjectToken;
 
 /// Longest token, in bytes: it goes into a header, and servers take some kilobytes of those.
 const TOKEN_BYTES: usize = 16 * 1024;
@@ -112,9 +112,10 @@ pub(super) fn sensitive(scheme: &str, credentials: &str) -> Result<HeaderValue, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::tests::subject_token;
 
     fn given(body: &str) -> Result<(String, u64), NoToken> {
-        let subject = SubjectToken::of("ann", "the-callers");
+        let subject = subject_token("ann", "the-callers");
         let Issued { value, lifetime } = read(body.as_bytes(), Some(&subject))?;
         assert!(value.is_sensitive());
         Ok((value.to_str().unwrap().to_owned(), lifetime.as_secs()))

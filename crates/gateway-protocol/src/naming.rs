@@ -122,7 +122,7 @@ pub struct Interfaces(BTreeMap<Box<str>, Option<Prefix>>);
 
 impl Interfaces {
     /// From the interfaces of all targets. Versions of one server share a prefix.
-    pub(super) fn new<'a>(all: impl IntoIterator<Item = (&'a Prefix, &'a str)>) -> Self {
+    pub fn new<'a>(all: impl IntoIterator<Item = (&'a Prefix, &'a str)>) -> Self {
         let mut owners: BTreeMap<Box<str>, Option<Prefix>> = BTreeMap::new();
         for (prefix, uri) in all {
             // Such a URI would be read as one with a prefix.

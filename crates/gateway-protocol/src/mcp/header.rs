@@ -9,6 +9,15 @@ use serde_json::{Value, value::RawValue};
 
 use crate::jsonrpc::Object;
 
+/// The protocol version.
+pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The method of the body.
+pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+/// The name, URI or task id of the body.
+pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// The session, before 2026-07-28.
+pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+
 /// The annotation.
 const ANNOTATION: &str = "x-mcp-header";
 
@@ -17,7 +26,7 @@ const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// One argument that is mirrored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mirror {
+pub struct Mirror {
     /// `mcp-param-…`.
     header: HeaderName,
     /// The names of the properties that lead to it.
@@ -26,21 +35,26 @@ pub(super) struct Mirror {
 
 /// Why a tool's annotations are refused, and the tool with them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum InvalidAnnotation {
+pub enum InvalidAnnotation {
+    /// The schema is no object.
     #[error("the input schema is not a JSON object")]
     Schema,
+    /// The annotation is not a valid part of a header name.
     #[error("an x-mcp-header is not a header name")]
     Name,
+    /// Two arguments have the same header.
     #[error("two x-mcp-header have the name {0}")]
     Twice(HeaderName),
+    /// The argument is neither a string, nor an integer, nor a boolean.
     #[error("an x-mcp-header is on something that is no string, integer or boolean")]
     Type,
+    /// The annotation is not on a property of nested objects.
     #[error("an x-mcp-header is somewhere else than on a property")]
     Place,
 }
 
 /// Finds what a tool wants mirrored.
-pub(super) fn mirrors(input_schema: &RawValue) -> Result<Vec<Mirror>, InvalidAnnotation> {
+pub fn mirrors(input_schema: &RawValue) -> Result<Vec<Mirror>, InvalidAnnotation> {
     if !input_schema.get().contains(ANNOTATION) && !input_schema.get().contains('\\') {
         return Ok(Vec::new());
     }
@@ -124,7 +138,7 @@ fn mirror(
 
 impl Mirror {
     /// The header for these arguments, if they have a value to mirror.
-    pub(super) fn header(&self, arguments: &RawValue) -> Option<(HeaderName, HeaderValue)> {
+    pub fn header(&self, arguments: &RawValue) -> Option<(HeaderName, HeaderValue)> {
         let mut value = arguments;
         for name in &self.path {
             value = Object::parse(value).ok()?.find(name)?;
@@ -153,7 +167,7 @@ fn integer(number: &serde_json::Number) -> Option<i64> {
 }
 
 /// A text as a header value: as it is where that is safe, else in Base64.
-pub(super) fn encode(text: &str) -> HeaderValue {
+pub fn encode(text: &str) -> HeaderValue {
     let is_padded = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
     let is_sentinel = text.starts_with("=?base64?") && text.ends_with("?=");
     let is_plain = text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));

@@ -6,11 +6,11 @@ use std::{collections::VecDeque, time::Duration};
 
 /// More bytes than the limit belong to one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooLong;
+pub struct TooLong;
 
 /// Reads the data of events.
 #[derive(Debug)]
-pub(super) struct Events {
+pub struct Events {
     limit_bytes: usize,
     line: Vec<u8>,
     data: Vec<u8>,
@@ -24,7 +24,7 @@ pub(super) struct Events {
 
 impl Events {
     /// Reads events of at most this many bytes.
-    pub(super) fn new(limit_bytes: usize) -> Self {
+    pub fn new(limit_bytes: usize) -> Self {
         Self {
             limit_bytes,
             line: Vec::new(),
@@ -39,28 +39,28 @@ impl Events {
     }
 
     /// Bytes of events that were pushed and not taken.
-    pub(super) fn held_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         self.line.len() + self.data.len() + self.ready.iter().map(Vec::len).sum::<usize>()
     }
 
     /// The id of the last event that had one.
-    pub(super) fn last_id(&self) -> Option<&str> {
+    pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
     /// How long the sender wants to be left alone before the stream is taken up again.
-    pub(super) fn retry(&self) -> Option<Duration> {
+    pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
     /// Another stream goes on where this one ended; half a message is given up.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         let (last_id, retry) = (self.last_id.take(), self.retry);
         *self = Self { last_id, retry, ..Self::new(self.limit_bytes) };
     }
 
     /// Takes the next bytes of the stream.
-    pub(super) fn push(&mut self, mut chunk: &[u8]) -> Result<(), TooLong> {
+    pub fn push(&mut self, mut chunk: &[u8]) -> Result<(), TooLong> {
         while !chunk.is_empty() {
             if std::mem::take(&mut self.after_return) && chunk[0] == b'\n' {
                 chunk = &chunk[1..];
@@ -81,7 +81,7 @@ impl Events {
     }
 
     /// The data of the next complete event. Events without data are none.
-    pub(super) fn next(&mut self) -> Option<Vec<u8>> {
+    pub fn pop(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
     }
 
@@ -139,7 +139,7 @@ mod tests {
         let mut read = Vec::new();
         for chunk in chunks {
             events.push(chunk).unwrap();
-            while let Some(data) = events.next() {
+            while let Some(data) = events.pop() {
                 read.push(String::from_utf8(data).unwrap());
             }
         }
@@ -167,7 +167,7 @@ mod tests {
         let mut events = Events::new(10);
         for _ in 0..100 {
             events.push(b"data: 1\n\n").unwrap();
-            assert_eq!(events.next().unwrap(), b"1");
+            assert_eq!(events.pop().unwrap(), b"1");
         }
     }
 
@@ -181,7 +181,7 @@ mod tests {
         );
         events.restart();
         events.push(b"data: whole\n\n").unwrap();
-        assert_eq!((events.next().unwrap(), events.last_id()), (b"whole".to_vec(), Some("a-2")));
+        assert_eq!((events.pop().unwrap(), events.last_id()), (b"whole".to_vec(), Some("a-2")));
     }
 
     proptest! {
@@ -196,7 +196,7 @@ mod tests {
                 for chunk in chunks {
                     events.push(chunk).unwrap();
                 }
-                std::iter::from_fn(|| events.next()).collect::<Vec<_>>()
+                std::iter::from_fn(|| events.pop()).collect::<Vec<_>>()
             };
             prop_assert_eq!(lossy(&[&bytes]), lossy(&[&bytes[..cut], &bytes[cut..]]));
         }

@@ -29,10 +29,10 @@ pub enum Outcome {
 
 impl Outcome {
     /// The number of outcomes.
-    pub(crate) const COUNT: usize = Self::Cancelled as usize + 1;
+    pub const COUNT: usize = Self::Cancelled as usize + 1;
 
     /// The name in audit, metrics and spans.
-    pub(crate) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::ToolError => "tool-error",

@@ -8,34 +8,34 @@ use serde_json::{Value, value::RawValue};
 use crate::jsonrpc::{Object, ObjectWriter};
 
 /// The structured content. Some write null for what is not there.
-pub(crate) fn structured<'a>(result: &Object<'a>) -> Option<&'a RawValue> {
+pub fn structured<'a>(result: &Object<'a>) -> Option<&'a RawValue> {
     result.find("structuredContent").filter(|raw| raw.get() != "null")
 }
 
 /// The first block of text.
-pub(crate) fn first_text(result: &Object<'_>) -> Option<String> {
+pub fn first_text(result: &Object<'_>) -> Option<String> {
     blocks(result)?.iter().find_map(text_of)
 }
 
 /// The blocks of text as content, and nothing else of them.
-pub(crate) fn texts(result: &Object<'_>) -> String {
+pub fn texts(result: &Object<'_>) -> String {
     let blocks = blocks(result).unwrap_or_default();
     let texts: Vec<_> = blocks.iter().filter_map(text_of).map(|text| block(&text)).collect();
     format!("[{}]", texts.join(","))
 }
 
 /// The members of a result that says a value: structured, and the same as text.
-pub(crate) fn say(value: &Value, out: &mut ObjectWriter) {
+pub fn say(value: &Value, out: &mut ObjectWriter) {
     say_json(&value.to_string(), out);
 }
 
 /// The same of a value that is JSON text already.
-pub(crate) fn say_json(value: &str, out: &mut ObjectWriter) {
+pub fn say_json(value: &str, out: &mut ObjectWriter) {
     out.raw("content", &of_text(value)).raw("structuredContent", value);
 }
 
 /// Content that is one block of text.
-pub(crate) fn of_text(text: &str) -> String {
+pub fn of_text(text: &str) -> String {
     format!("[{}]", block(text))
 }
 
@@ -46,7 +46,7 @@ const MEMBER: usize = 120;
 const NODE: usize = 640;
 
 /// An estimate of the memory that a JSON text takes as a tree of values.
-pub(crate) fn tree_bytes(text: &str) -> usize {
+pub fn tree_bytes(text: &str) -> usize {
     let (mut bytes, mut in_string, mut is_escaped) = (text.len(), false, false);
     for byte in text.bytes() {
         match byte {
@@ -64,7 +64,7 @@ pub(crate) fn tree_bytes(text: &str) -> usize {
 }
 
 /// An estimate of the memory that a tree of values takes.
-pub(crate) fn value_bytes(value: &Value) -> usize {
+pub fn value_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         Value::String(text) => text.len(),

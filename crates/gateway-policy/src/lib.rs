@@ -1,12 +1,25 @@
-//! The checks of callers, calls and definitions, and the responses to violations.
+//! The decisions of the gateway about callers and requests: authorization, rules, fair shares.
+//!
+//! The crate is pure: it performs no I/O and reads no clock. Only [`authorize`] creates a [`Permit`].
 
+mod buffers;
+mod claim;
+mod outcome;
 mod permit;
 mod rules;
+mod shares;
+mod subject;
 
-pub(crate) use self::permit::{Authorized, Facts, authorize, seconds};
 pub use self::{
-    permit::{Denial, Finding, Permit, Stale, Standing, decide},
+    buffers::{Buffered, Buffers},
+    claim::{Evidence, HeaderClaim, Named},
+    outcome::Outcome,
+    permit::{
+        Authorized, Denial, Facts, Finding, Permit, Stale, Standing, authorize, decide, seconds,
+    },
     rules::{CheckRules, Checks, ToolSelector, ToolValidation},
+    shares::{Exhausted, Principal, Scarce, Share, Shares},
+    subject::SubjectToken,
 };
 
 /// The response to a violation.

@@ -1,8 +1,8 @@
-//! Shares of what there is for all callers: a quarter for each, so that no one of them can take
-//! everything from the others.
+//! Fair shares of limited resources: one caller gets at most a quarter, so that it cannot exhaust
+//! them for the others.
 //!
-//! Callers that nobody tells apart have one share together. Deliberately absent: the whole, which is
-//! counted where it is given out; and queues: who has had its share is told so at once.
+//! All unauthenticated callers share one quota. A caller that exceeds its quota is rejected
+//! immediately; requests are not queued. The owner of a resource enforces its total.
 
 use std::{
     collections::HashMap,
@@ -10,18 +10,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// What there is.
+/// A limited resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scarce {
-    /// Places of an upstream for calls that wait for answers of their callers.
+    /// Calls of one upstream that wait for answers of their callers.
     Answers,
-    /// Places of the gateway for such calls of callers without sessions.
+    /// Calls of callers without sessions that wait for input.
     Inputs,
-    /// Resources of an upstream that are watched.
+    /// Watched resources of one upstream.
     Watches,
-    /// Tasks that are watched.
+    /// Watched tasks.
     Tasks,
-    /// Keys of what is done once (`idempotent`).
+    /// Keys of idempotent steps.
     Keys,
     /// Requests of sessions that continue without a connection.
     Detached,
@@ -65,67 +65,67 @@ impl Scarce {
     }
 }
 
-/// There is nothing left.
+/// An exhausted resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
-    /// For this caller.
+    /// The share of the caller is used up.
     #[error("{most} {what} for this caller already, no more are allowed for one{}", .what.remedy())]
     Own {
-        /// Of what.
+        /// The resource.
         what: Scarce,
-        /// How many one may have.
+        /// The share of one caller.
         most: usize,
     },
-    /// For anybody.
+    /// The total is used up.
     #[error("{most} {what} already, no more are allowed{}", .what.remedy())]
     All {
-        /// Of what.
+        /// The resource.
         what: Scarce,
-        /// How many there may be.
+        /// The total.
         most: usize,
     },
 }
 
 impl Exhausted {
-    /// Of what there is nothing left.
+    /// The resource.
     pub fn what(&self) -> Scarce {
         let (Self::Own { what, .. } | Self::All { what, .. }) = self;
         *what
     }
 }
 
-/// Who has a share; nobody stands for all that are not told apart.
-pub(crate) type Principal = Option<Arc<str>>;
+/// The owner of a share. `None`: all unauthenticated callers together.
+pub type Principal = Option<Arc<str>>;
 
-/// What each principal has of one thing.
+/// The shares of one resource.
 #[derive(Debug)]
-pub(crate) struct Shares {
+pub struct Shares {
     what: Scarce,
     each: usize,
     taken: Mutex<HashMap<Principal, usize>>,
 }
 
-/// A part of a caller's share, until it is dropped.
+/// A part of a caller's share; released when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     of: Arc<Shares>,
     principal: Principal,
     count: usize,
 }
 
 impl Shares {
-    /// For each a quarter of all that there are, and at least one.
-    pub(crate) fn quarters(what: Scarce, all: usize) -> Arc<Self> {
+    /// Creates shares of a quarter of the total, at least one unit.
+    pub fn quarters(what: Scarce, all: usize) -> Arc<Self> {
         Arc::new(Self { what, each: (all / 4).max(1), taken: Mutex::default() })
     }
 
-    /// Takes one for a principal.
-    pub(crate) fn take(self: &Arc<Self>, principal: &Principal) -> Result<Share, Exhausted> {
+    /// Takes one unit for a principal.
+    pub fn take(self: &Arc<Self>, principal: &Principal) -> Result<Share, Exhausted> {
         self.take_many(principal, 1)
     }
 
     /// Takes `count` units for a principal, or none.
-    pub(crate) fn take_many(
+    pub fn take_many(
         self: &Arc<Self>,
         principal: &Principal,
         count: usize,

@@ -39,11 +39,11 @@ pub struct TraceContext {
 
 /// The id of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct TraceId(pub(super) NonZeroU128);
+pub struct TraceId(NonZeroU128);
 
 /// The id of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SpanId(pub(super) NonZeroU64);
+pub struct SpanId(NonZeroU64);
 
 /// A span as those below it are told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +52,32 @@ pub struct Parent {
     pub trace: TraceId,
     /// The span.
     pub span: SpanId,
-    pub(super) flags: u8,
+    flags: u8,
+}
+
+impl From<NonZeroU128> for TraceId {
+    fn from(id: NonZeroU128) -> Self {
+        Self(id)
+    }
+}
+
+impl From<NonZeroU64> for SpanId {
+    fn from(id: NonZeroU64) -> Self {
+        Self(id)
+    }
 }
 
 impl Parent {
+    /// Starts a trace.
+    pub fn new(trace: TraceId, span: SpanId, is_sampled: bool) -> Self {
+        Self { trace, span, flags: RANDOM | if is_sampled { SAMPLED } else { 0 } }
+    }
+
+    /// Returns another span of the same trace.
+    pub fn with_span(self, span: SpanId) -> Self {
+        Self { span, ..self }
+    }
+
     /// Reads a `traceparent`. Later versions are read as far as this one goes.
     pub fn parse(text: &str) -> Option<Self> {
         let fixed = text.get(..PARENT_BYTES)?;
@@ -80,11 +102,6 @@ impl Parent {
     /// Whether its caller wants it to be kept.
     pub fn is_sampled(self) -> bool {
         self.flags & SAMPLED != 0
-    }
-
-    /// The flags of a new trace.
-    pub(super) fn flags(is_sampled: bool) -> u8 {
-        RANDOM | if is_sampled { SAMPLED } else { 0 }
     }
 }
 

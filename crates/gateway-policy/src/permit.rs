@@ -28,29 +28,32 @@ impl Permit {
 
 /// The facts that decide about a request.
 #[derive(Debug)]
-pub(crate) struct Facts<'a> {
-    pub(crate) policy: RuntimeValidation,
-    pub(crate) standing: Standing,
+pub struct Facts<'a> {
+    /// The configured responses to violations.
+    pub policy: RuntimeValidation,
+    /// The relation of the caller to the subject.
+    pub standing: Standing,
     /// Set if the catalog is too old for the request.
-    pub(crate) stale: Option<Stale>,
+    pub stale: Option<Stale>,
     /// Whether the definition of the tool is quarantined.
-    pub(crate) is_quarantined: bool,
+    pub is_quarantined: bool,
     /// The upstream and its name of the subject. `None`: a composition, whose steps are authorized
     /// one by one.
-    pub(crate) upstream: Option<(&'a Key, Arc<str>)>,
+    pub upstream: Option<(&'a Key, Arc<str>)>,
 }
 
 /// An authorized request.
 #[derive(Debug)]
-pub(crate) struct Authorized {
-    pub(crate) finding: Option<Finding>,
-    /// `None`: a composition.
-    pub(crate) permit: Option<Permit>,
+pub struct Authorized {
+    /// A violation that the policy lets pass.
+    pub finding: Option<Finding>,
+    /// The permission to call the upstream. `None`: a composition.
+    pub permit: Option<Permit>,
 }
 
 /// Authorizes a request. The age of the catalog comes after the standing, so that it reveals nothing
 /// about tools that the caller may not know.
-pub(crate) fn authorize(facts: Facts<'_>) -> Result<Authorized, Denial> {
+pub fn authorize(facts: Facts<'_>) -> Result<Authorized, Denial> {
     let finding = decide(facts.policy, facts.standing)?;
     if let Some(stale) = facts.stale {
         return Err(stale.into());
@@ -134,7 +137,8 @@ pub struct Stale {
     pub is_read_only: bool,
 }
 
-pub(crate) fn seconds(time: Option<Duration>) -> String {
+/// Formats an age of the catalog.
+pub fn seconds(time: Option<Duration>) -> String {
     time.map_or_else(|| "an unknown time".to_owned(), |time| format!("{} s", time.as_secs()))
 }
 

@@ -50,7 +50,7 @@ impl ToolSelector {
     }
 
     /// Finds the entry for the tool's version, and the one for all its versions.
-    pub(crate) fn select<'a, E>(
+    pub fn select<'a, E>(
         entries: &'a [E],
         selector: impl Fn(&E) -> &Self,
         tool: &Key,
