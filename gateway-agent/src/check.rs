@@ -1,12 +1,13 @@
 //! `--check`: compares the targets with the catalog of the registry file or of the cache. The
 //! registry is not contacted.
 
+use gateway_upstream::Routing;
+
 use crate::{
     cache::Cache,
     config::Config,
     findings::{self, Finding},
     source::{self, Source},
-    upstream::Routing,
 };
 
 /// The findings, or why there is no catalog to check against.

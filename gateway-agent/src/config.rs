@@ -25,6 +25,7 @@ mod yaml;
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use gateway_policy::{CheckRules, Mode, RuntimeValidation, ToolValidation};
+use gateway_upstream::{TargetConfig, UpstreamLimits};
 use registry_core::checkpoint::VerifierKey;
 use registry_tls::ServerFiles;
 
@@ -43,7 +44,6 @@ use crate::{
     source::SourceConfig,
     startup::StartupValidation,
     trace::settings::TracingConfig,
-    upstream::{TargetConfig, UpstreamLimits},
 };
 
 /// The configuration of a gateway.

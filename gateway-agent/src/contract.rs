@@ -25,6 +25,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use gateway_policy::{CheckRules, Checks, Mode, ToolSelector};
+use gateway_upstream::Definitions;
 use registry_core::{Catalog, Digest, Document, Key, Kind, Record, edges::edges};
 use tokio::sync::{Notify, watch};
 
@@ -40,7 +41,6 @@ use self::{
     pin::Pins,
     pin_file::PinFile,
 };
-use crate::upstream::Definitions;
 
 /// What is known of every tool's contract.
 #[derive(Debug, Default)]

@@ -10,14 +10,12 @@ use std::{
     time::Duration,
 };
 
+use gateway_upstream::{Definitions, Routing, TargetId};
 use registry_core::{Catalog, Code, Key, Kind, Name};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    identity::is_usable,
-    upstream::{Definitions, Routing, TargetId},
-};
+use crate::identity::is_usable;
 
 /// Most names that one finding lists.
 const SHOWN: usize = 10;

@@ -19,6 +19,7 @@ use axum::{
     routing::get,
 };
 use gateway_policy::Buffers;
+use gateway_upstream::{TargetId, TargetState, Upstreams};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use registry_core::Catalog;
 use serde::Serialize;
@@ -29,7 +30,6 @@ use crate::{
     feed::{SourceState, Status},
     freshness::{Verdict, Watchman},
     identity::is_usable,
-    upstream::{TargetId, TargetState, Upstreams},
 };
 
 /// Bounds of the histograms, in seconds.
@@ -197,7 +197,7 @@ fn targets(upstreams: &Upstreams, catalog: &Catalog) -> Vec<TargetReadiness> {
         });
         uses.map(|(server, _)| server.version.to_string()).collect()
     };
-    let readiness = |target: crate::upstream::TargetHealth| TargetReadiness {
+    let readiness = |target: gateway_upstream::TargetHealth| TargetReadiness {
         server: target.server.name.to_string(),
         version: target.server.version_text(),
         state: target.state.as_str(),

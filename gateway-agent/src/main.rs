@@ -29,7 +29,7 @@ const LAST_WAIT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    if let Some(ended) = gateway_agent::upstream::guard::run_if_asked() {
+    if let Some(ended) = gateway_upstream::guard::run_if_asked() {
         return ended;
     }
     keep_pages_small();

@@ -12,6 +12,7 @@ mod writes;
 use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
+use gateway_upstream::{Lanes, Upstreams, redact_url};
 use registry_tls::{Acceptor, Counts, InvalidFile};
 use tokio::{
     net::TcpListener,
@@ -36,15 +37,12 @@ use crate::{
     freshness::Watchman,
     health::{self, Health},
     identity::doorkeeper::Doorkeeper,
-    lanes::Lanes,
     mcp::Mcp,
     pipeline::{Gateway, GatewayHandle, Parts, recover_sagas},
     seal::KeyFile,
-    secret::redact_url,
     source::{self, Rejected, Source},
     tls_metrics,
     trace::Tracer,
-    upstream::Upstreams,
 };
 
 /// How long requests to the admin address may take to finish after the callers' have.

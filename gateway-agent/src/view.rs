@@ -30,6 +30,8 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use foldhash::HashMap;
+use gateway_upstream::Definitions;
 use registry_core::{Catalog, Entity, Key, Kind, Name, entity::DependencyTarget};
 use tokio::sync::watch;
 
@@ -42,10 +44,7 @@ pub use self::{
     tasks::TaskSupport,
 };
 use self::{pages::Pages, shelf::Shelf, slot::Slot, way::Registered};
-use crate::{
-    contract::Contracts, fast_map::FastMap, freshness::Verdict, identity::usable_versions,
-    upstream::Definitions,
-};
+use crate::{contract::Contracts, freshness::Verdict, identity::usable_versions};
 
 /// Whose view it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -79,7 +78,7 @@ impl Snapshot {
 /// What one audience sees at one moment.
 #[derive(Debug, Default)]
 pub struct View {
-    offers: FastMap<Name, Arc<Offer>>,
+    offers: HashMap<Name, Arc<Offer>>,
     pages: Pages,
     fingerprint: u64,
     /// Whether calls of some tool can be tasks of 2025-11-25.
@@ -169,7 +168,7 @@ pub struct Views {
     catalog: watch::Receiver<Arc<Catalog>>,
     definitions: watch::Receiver<Arc<Definitions>>,
     current: ArcSwap<Snapshot>,
-    slots: RwLock<FastMap<Audience, Arc<Slot>>>,
+    slots: RwLock<HashMap<Audience, Arc<Slot>>>,
     shelf: Shelf,
 }
 

@@ -1,4 +1,4 @@
-//! The authentication facts of a request, and the caller that they tell apart.
+//! The authentication facts of a request.
 
 use std::sync::Arc;
 

@@ -18,17 +18,17 @@ pub const MODERN_VERSION: &str = "2026-07-28";
 /// The versions with a handshake, newest first.
 pub const LEGACY_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
-/// The two ways in which MCP is spoken.
+/// The two incompatible eras of MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
-    /// Stateless, every request says all (2026-07-28).
+    /// Stateless: every request is self-contained (2026-07-28).
     Modern,
     /// A session with a handshake (2025-11-25 and before).
     Legacy,
 }
 
 impl Era {
-    /// In one word.
+    /// The name in audit and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Modern => "modern",
@@ -37,16 +37,16 @@ impl Era {
     }
 }
 
-/// What callers may ask of an upstream.
+/// The methods that the gateway forwards to upstreams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// `tools/call`.
     CallTool,
-    /// `SendMessage` of A2A, to an agent: the arguments are its text, or its data.
+    /// `SendMessage` of A2A: the arguments become the text or the data of the message.
     SendMessage {
-        /// Whether they are an object with one member, `text`.
+        /// Whether the arguments are an object with one member, `text`.
         takes_text: bool,
-        /// Whether text of the answer is left as it is, though it may look like JSON.
+        /// Whether text of the answer stays text, even if it is JSON.
         gives_text: bool,
     },
     /// `prompts/get`.
@@ -72,7 +72,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Its name in the protocol.
+    /// The name in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::CallTool => "tools/call",
@@ -90,7 +90,7 @@ impl Method {
         }
     }
 
-    /// The parameter that says what is asked for; in the modern era `Mcp-Name` repeats most.
+    /// The parameter with the name, URI or task id. In the modern era, `Mcp-Name` repeats it.
     pub fn subject(self) -> Option<&'static str> {
         match self {
             Self::CallTool | Self::GetPrompt => Some("name"),
@@ -102,7 +102,7 @@ impl Method {
         }
     }
 
-    /// Whether it changes nothing, whatever it is about.
+    /// Whether the method has no side effects.
     pub fn only_reads(self) -> bool {
         matches!(
             self,
@@ -114,23 +114,23 @@ impl Method {
         )
     }
 
-    /// Whether it is about a task.
+    /// Whether the method is about a task.
     pub fn is_of_task(self) -> bool {
         matches!(self, Self::GetTask | Self::TaskResult | Self::UpdateTask | Self::CancelTask)
     }
 
-    /// Whether its answer may be that more input is needed (basic/patterns/mrtr).
+    /// Whether a result can be `input_required` (basic/patterns/mrtr).
     pub fn may_need_input(self) -> bool {
         matches!(self, Self::CallTool | Self::GetPrompt | Self::ReadResource)
     }
 }
 
-/// One parameter.
+/// A parameter of a request.
 #[derive(Debug, Clone)]
 pub struct Param {
-    /// Its name.
+    /// The name.
     pub name: Box<str>,
-    /// Its value, raw.
+    /// The value as JSON text.
     pub value: Box<RawValue>,
 }
 

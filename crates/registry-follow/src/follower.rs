@@ -2,6 +2,7 @@
 
 use std::{io, time::Duration};
 
+use retry_backoff::{Backoff, jittered, spread};
 use tokio_util::sync::CancellationToken;
 use tonic::{
     metadata::MetadataValue,
@@ -9,8 +10,7 @@ use tonic::{
 };
 
 use crate::{
-    Backoff, Credentials, Follow, Heard,
-    backoff::{jittered, spread},
+    Credentials, Follow, Heard,
     session::{Ended, Session, Target, reason_of},
     timing::Timing,
 };

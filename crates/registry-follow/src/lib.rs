@@ -7,7 +7,6 @@
 //! have failed is the wait longer each time.
 
 mod address;
-mod backoff;
 mod credentials;
 mod follow;
 mod follower;
@@ -16,7 +15,6 @@ mod session;
 mod timing;
 
 pub use address::{InvalidAddress, MOST, addresses};
-pub use backoff::{Backoff, jittered, varied};
 pub use credentials::{Credentials, Token};
 pub use follow::{Follow, Heard, News, Refusal, Taken};
 pub use follower::Follower;

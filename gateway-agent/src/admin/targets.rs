@@ -10,11 +10,11 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
+use gateway_upstream::{TargetHealth, TargetId, TargetState, Upstreams};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::refused;
-use crate::upstream::{TargetHealth, TargetId, TargetState, Upstreams};
 
 pub(crate) fn router(upstreams: Arc<Upstreams>) -> Router {
     Router::new()

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use metrics::SharedString;
 
-use crate::fast_map::FastMap;
+use foldhash::HashMap;
 
 /// What shares a series.
 const OTHER: &str = "other";
@@ -17,7 +17,7 @@ const OTHER: &str = "other";
 pub(super) struct Named<T> {
     most: usize,
     make: fn(SharedString) -> T,
-    known: RwLock<FastMap<Arc<str>, Arc<T>>>,
+    known: RwLock<HashMap<Arc<str>, Arc<T>>>,
     other: OnceLock<Arc<T>>,
 }
 

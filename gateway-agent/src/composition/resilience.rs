@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use registry_core::spec::{CircuitBreaker, Operation, Predicate, Retry, Timeout};
-use registry_follow::varied;
+use retry_backoff::varied;
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio::time::{sleep, timeout};

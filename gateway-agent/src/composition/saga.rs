@@ -276,7 +276,7 @@ impl Course {
             let wait = wait_after(&failure, began.elapsed(), &mut waits_ms);
             let Some(wait) = wait else { return Err(failure) };
             tracing::warn!(saga = %self.log.id(), ?wait, "not undone yet: {failure}");
-            sleep(registry_follow::jittered(wait)).await;
+            sleep(retry_backoff::jittered(wait)).await;
         }
     }
 }

@@ -1,15 +1,12 @@
 //! Reads the `auth` block of a target.
 
+use gateway_upstream::{AuthConfig, ClientAuthentication, Grant, redact_url};
 use http::Uri;
 use registry_follow::Credentials;
 
 use super::{
     read::{Field, Section},
     secret, tls,
-};
-use crate::{
-    secret::redact_url,
-    upstream::{AuthConfig, ClientAuthentication, Grant},
 };
 
 const AUTHENTICATIONS: &[(&str, ClientAuthentication)] = &[

@@ -11,6 +11,7 @@ use std::{
 };
 
 use gateway_policy::{Access, Mode, RuntimeValidation, ToolValidation};
+use gateway_upstream::UpstreamLimits;
 use registry_core::{
     checkpoint::{InvalidVerifierKey, VerifierKey},
     parse_duration, parse_wait,
@@ -32,7 +33,6 @@ use crate::{
     seal,
     source::{InvalidSource, Source, SourceConfig},
     startup::StartupValidation,
-    upstream::UpstreamLimits,
 };
 
 /// Largest configuration file, in bytes.

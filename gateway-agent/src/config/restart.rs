@@ -3,8 +3,9 @@
 //!
 //! Deliberately absent: taking over the rest; `server/reload.rs` does.
 
+use gateway_upstream::UpstreamLimits;
+
 use super::{Config, RegistryConfig};
-use crate::upstream::UpstreamLimits;
 
 impl Config {
     /// The settings that are others than in the configuration that the gateway was started with,

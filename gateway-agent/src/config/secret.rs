@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use gateway_upstream::SecretSource;
+
 use super::read::Field;
-use crate::secret::SecretSource;
 
 /// Reads a field that is a text, `{ file: PATH }` or `{ env: NAME }`, and checks that the secret is
 /// readable.

@@ -8,6 +8,10 @@ use std::{
 };
 
 use gateway_protocol::naming::Prefix;
+use gateway_upstream::{
+    Addresses, ChildLimits, Grant, SecretSource, TargetConfig, TargetId, TransportConfig,
+    redact_url,
+};
 use http::{HeaderName, HeaderValue, Uri};
 use registry_core::{Kind, Name, Version, entity::Exposure};
 
@@ -16,11 +20,7 @@ use super::{
     read::{Field, Section},
     secret, tls,
 };
-use crate::{
-    identity::settings::ProofsConfig,
-    secret::{SecretSource, redact_url},
-    upstream::{Addresses, ChildLimits, Grant, TargetConfig, TargetId, TransportConfig},
-};
+use crate::identity::settings::ProofsConfig;
 
 /// Headers of a message as such, or of its connection, and those that the gateway sets for each
 /// request; `mcp-*` is the protocol's.

@@ -6,12 +6,10 @@ use std::path::Path;
 
 use clap::Parser;
 use gateway_policy::Access;
+use gateway_upstream::{Addresses, ChildLimits, TransportConfig};
 
 use super::*;
-use crate::{
-    source::Source,
-    upstream::{Addresses, ChildLimits, TransportConfig},
-};
+use crate::source::Source;
 
 const DEFAULTS: &str = "registry: { source: grpc://127.0.0.1:7070 }";
 

@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
+use gateway_upstream::UpstreamLimits;
+
 use super::{
     Config,
     read::{Field, Section},
     tools,
 };
-use crate::{pipeline::ToolLimits, upstream::UpstreamLimits};
+use crate::pipeline::ToolLimits;
 
 /// Default of `drainTimeout`, unless a call may take longer. Calls of a removed target have as long.
 const DRAIN_TIMEOUT: Duration = Duration::from_mins(10);

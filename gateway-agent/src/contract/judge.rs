@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use gateway_upstream::{Definitions, Tools};
 use registry_core::{
     Catalog, Digest, Document, Entity, Key, Record,
     entity::Tool,
@@ -14,7 +15,6 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::definition::{Fingerprint, Part, digest_of_value};
-use crate::upstream::{Definitions, Tools};
 
 /// Longest text of a difference that is kept, in characters.
 const KEPT_CHARS: usize = 300;

@@ -10,6 +10,7 @@ use std::{
 };
 
 use gateway_policy::Mode;
+use gateway_upstream::Definitions;
 use registry_core::{Catalog, Key, Kind};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,7 @@ use super::{
     judge::{DriftClass, Judgement, Live, State},
     metric,
 };
-use crate::{identity::is_usable, upstream::Definitions};
+use crate::identity::is_usable;
 
 /// How long changes of the catalog are gathered, so that a burst is one look.
 const GATHER: Duration = Duration::from_millis(100);

@@ -1,15 +1,13 @@
 //! Contracts over every kind of difference, over restarts and over damaged files.
 
 use gateway_policy::RuntimeValidation;
+use gateway_upstream::Tools;
 use proptest::prelude::*;
 use serde_json::{Value, json, value::to_raw_value};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::{
-    upstream::Tools,
-    view::testing::{catalog, composed, tool},
-};
+use crate::view::testing::{catalog, composed, tool};
 
 const KEY: &str = "tool/t@1.0.0";
 

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use gateway_protocol::mcp::{Era, Method};
+use gateway_upstream::Side;
 use serde_json::value::RawValue;
 
 use super::{
@@ -19,7 +20,6 @@ use crate::{
     audit::CallRecord,
     mcp::render::{self, http::Answer},
     pipeline::{self, Authentication, Invocation, Output, Target, Task, ToolCall},
-    upstream::Side,
 };
 
 /// Answers a call. When the client goes away, this future is dropped, and the upstream call with it.

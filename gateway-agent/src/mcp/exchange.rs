@@ -14,6 +14,7 @@ use gateway_protocol::{
     jsonrpc::{self, Id, Object, ObjectWriter},
     mcp::{Capabilities, LOG_LEVELS, Method, RpcError},
 };
+use gateway_upstream::{Meanwhile, Question};
 use http_body_util::BodyExt as _;
 use serde_json::value::RawValue;
 use tokio::{sync::mpsc, time::timeout};
@@ -31,7 +32,6 @@ use crate::{
     mcp::render::{self, http::Answer},
     pipeline::QUESTIONS,
     random::NoRandomness,
-    upstream::{Meanwhile, Question},
 };
 
 /// How long the answer may take before an event stream begins that can be resumed.

@@ -10,6 +10,7 @@ use gateway_protocol::{
     mcp::{Era, Method, Param, TASKS},
     naming::{self, Interfaces},
 };
+use gateway_upstream::{Entries, Features, Side, renamed};
 use registry_core::entity::Exposure;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -26,7 +27,6 @@ use crate::{
     audit::{self, CallRecord},
     mcp::render::{self, http::Answer},
     pipeline::{self, About, Authentication, Invocation, Output, Target, Task},
-    upstream::{Entries, Features, Side, renamed},
     view::shown::{Showcase, Shown},
 };
 

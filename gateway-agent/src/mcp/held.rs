@@ -17,6 +17,7 @@ use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter},
     mcp::Method,
 };
+use gateway_upstream::Answered;
 use registry_core::Digest;
 use serde_json::value::RawValue;
 use tokio::{
@@ -29,7 +30,6 @@ use super::exchange::Flight;
 use crate::{
     random::{NoRandomness, random_text},
     seal::Sealer,
-    upstream::Answered,
 };
 
 /// Most requests that are held.
@@ -186,8 +186,9 @@ fn input_required(handle: &str, asked: &Asked) -> String {
 mod tests {
     use std::future::pending;
 
+    use gateway_upstream::Side;
+
     use super::*;
-    use crate::upstream::Side;
 
     fn owner() -> Owner {
         let (claim, subject) = (HeaderClaim::Absent, "t".into());

@@ -8,6 +8,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use gateway_protocol::mcp::Era;
+use gateway_upstream::{Context, Side};
 use registry_core::Digest;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -22,7 +23,6 @@ use super::{
 use crate::{
     mcp::render,
     pipeline::{Answers, Error, QUESTIONS},
-    upstream::{Context, Side},
 };
 
 /// The request that waits here for what this one brings, if it is about one.

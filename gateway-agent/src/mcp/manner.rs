@@ -9,6 +9,7 @@ use gateway_protocol::{
     jsonrpc::Id,
     mcp::{Capabilities, Era, LOG_LEVELS, Method},
 };
+use gateway_upstream::Context;
 
 use super::{
     Rejection,
@@ -18,7 +19,7 @@ use super::{
     inputs,
     session::{self, Session},
 };
-use crate::{identity::ClientInfo, mcp::render, upstream::Context};
+use crate::{identity::ClientInfo, mcp::render};
 
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS: &str = "progressToken";

@@ -32,7 +32,6 @@ use crate::{
     identity::challenge::Refusal,
     mcp::{Rejection, era::SUPPORTED_VERSIONS},
     pipeline::{Error, message},
-    upstream,
 };
 
 /// The answer to a request that was refused before a tool came into play.
@@ -181,7 +180,9 @@ pub(crate) fn relay_error(
             data: None,
         },
         Error::Denied(_) => unknown(era, (method, subject)),
-        Error::Upstream(upstream::Error::Rpc { code, .. }) if is_not_found(era, method, *code) => {
+        Error::Upstream(gateway_upstream::Error::Rpc { code, .. })
+            if is_not_found(era, method, *code) =>
+        {
             unknown(era, (method, subject))
         }
         failed => form(subject, failed),
@@ -236,7 +237,10 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
     let protocol =
         |code| Form::Error { status: StatusCode::OK, code, message: message.clone(), data: None };
     match failed {
-        Error::NoCatalog | Error::UnusableSchema { .. } | Error::MissingVariable { .. } => {
+        Error::NoCatalog
+        | Error::UnusableSchema { .. }
+        | Error::MissingVariable { .. }
+        | Error::Upstream(gateway_upstream::Error::NotConfigured { .. }) => {
             protocol(code::INTERNAL_ERROR)
         }
         Error::Denied(Denial::Quarantined | Denial::Stale(_)) => Form::Result(message),
@@ -256,8 +260,7 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
             data: required(capability, &serde_json::json!({})).map(Cow::Owned),
         },
         Error::TaskSupport { .. } => protocol(code::METHOD_NOT_FOUND),
-        Error::Upstream(upstream::Error::NotConfigured { .. }) => protocol(code::INTERNAL_ERROR),
-        Error::Upstream(upstream::Error::Rpc { code, data, .. }) => {
+        Error::Upstream(gateway_upstream::Error::Rpc { code, data, .. }) => {
             let is_about_client = *code == code::MISSING_CLIENT_CAPABILITY;
             let status = if is_about_client { StatusCode::BAD_REQUEST } else { StatusCode::OK };
             let data = data.as_deref().map(Cow::Borrowed);

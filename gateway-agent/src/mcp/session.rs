@@ -22,6 +22,7 @@ use std::{
 
 use gateway_policy::{Exhausted, HeaderClaim, Principal, Scarce, Share, Shares};
 use gateway_protocol::mcp::{Capabilities, header};
+use gateway_upstream::{Answered, Subscribed};
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -34,7 +35,6 @@ use crate::{
     audit::{Gauge, Held},
     identity::ClientInfo,
     seal::Sealer,
-    upstream::{Answered, Subscribed},
 };
 
 /// The header that names the session.

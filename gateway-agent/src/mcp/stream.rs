@@ -23,6 +23,7 @@ use gateway_protocol::{
     jsonrpc::{self, Id, ObjectWriter},
     mcp::{Era, TASKS},
 };
+use gateway_upstream::Subscribed;
 use http::{
     HeaderName, HeaderValue,
     header::{CACHE_CONTROL, CONTENT_TYPE},
@@ -47,7 +48,6 @@ use crate::{
     audit::{self, CallRecord},
     mcp::render::{http::Answer, result::MODERN_META},
     pipeline::{self, Invocation, Output},
-    upstream::Subscribed,
 };
 
 /// Between two comments that keep the connection open.

@@ -10,6 +10,7 @@ use gateway_protocol::{
     jsonrpc::{self, Object, ObjectWriter},
     mcp::{Method, RELATED_TASK},
 };
+use gateway_upstream::Phase;
 use registry_core::Key;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
@@ -24,7 +25,6 @@ use crate::{
     audit::CallRecord,
     mcp::render::{self, http::Answer, result},
     pipeline::{self, About, Error, Invocation, Output, Target, Task},
-    upstream::{self, Phase},
 };
 
 /// Most tasks that a session remembers; the oldest are forgotten first.
@@ -121,7 +121,7 @@ pub(super) async fn list(
 
 /// Whether the server has forgotten a task.
 fn is_gone(error: &Error) -> bool {
-    matches!(error, Error::Upstream(upstream::Error::Rpc { code, .. })
+    matches!(error, Error::Upstream(gateway_upstream::Error::Rpc { code, .. })
         if *code == jsonrpc::code::INVALID_PARAMS)
 }
 
@@ -136,7 +136,8 @@ pub(super) async fn settled(
     let caller = (call.caller.claim.clone(), call.caller.client.clone());
     // Each wait polls the server, as a subscription does.
     let principal = endpoint.gateway.principal(&caller.0);
-    let _share = endpoint.state.task_watches.take(&principal).map_err(upstream::Error::from)?;
+    let _share =
+        endpoint.state.task_watches.take(&principal).map_err(gateway_upstream::Error::from)?;
     let mut get = Invocation::task_status(caller, about.clone(), call.context.clone());
     loop {
         let output = pipeline::invoke(&endpoint.gateway, &mut get, record).await?;
@@ -151,7 +152,7 @@ pub(super) async fn settled(
         };
         if Instant::now() + wait > until {
             let after_ms = u64::try_from(LONGEST.as_millis()).unwrap_or(u64::MAX);
-            return Err(upstream::Error::Timeout { phase: Phase::Call, after_ms }.into());
+            return Err(gateway_upstream::Error::Timeout { phase: Phase::Call, after_ms }.into());
         }
         sleep(wait).await;
     }
@@ -161,7 +162,7 @@ pub(super) async fn settled(
 pub(super) fn goes_on(outcome: &Result<pipeline::Outcome, Error>, until: Instant) -> bool {
     let is_late = matches!(
         outcome,
-        Err(Error::Upstream(upstream::Error::Timeout { phase: Phase::Call, .. }))
+        Err(Error::Upstream(gateway_upstream::Error::Timeout { phase: Phase::Call, .. }))
     );
     is_late && Instant::now() < until
 }

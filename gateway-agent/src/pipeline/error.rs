@@ -10,7 +10,6 @@ use crate::{
     audit::CallRecord,
     composition::{self, Effects, StepError},
     identity::challenge::Refusal,
-    upstream,
 };
 
 #[cfg(test)]
@@ -99,7 +98,7 @@ pub enum Error {
     },
     /// The upstream gave no result.
     #[error(transparent)]
-    Upstream(#[from] upstream::Error),
+    Upstream(#[from] gateway_upstream::Error),
 }
 
 impl Error {
@@ -114,7 +113,7 @@ impl Error {
         match self {
             Self::Denied(_)
             | Self::Scopes(_)
-            | Self::Upstream(upstream::Error::NoSubject { .. }) => Outcome::Denied,
+            | Self::Upstream(gateway_upstream::Error::NoSubject { .. }) => Outcome::Denied,
             Self::Mirror(_)
             | Self::Arguments(_)
             | Self::HiddenField { .. }
@@ -126,28 +125,30 @@ impl Error {
             Self::NoCatalog
             | Self::UnusableSchema { .. }
             | Self::MissingVariable { .. }
-            | Self::Upstream(upstream::Error::NotConfigured { .. }) => Outcome::Misconfigured,
+            | Self::Upstream(gateway_upstream::Error::NotConfigured { .. }) => {
+                Outcome::Misconfigured
+            }
             Self::InvalidOutput { .. } | Self::Projection(_) | Self::EndlessInput { .. } => {
                 Outcome::InvalidOutput
             }
-            Self::Upstream(upstream::Error::Timeout { .. }) => Outcome::UpstreamTimeout,
+            Self::Upstream(gateway_upstream::Error::Timeout { .. }) => Outcome::UpstreamTimeout,
             Self::Upstream(
-                upstream::Error::Exhausted(_)
-                | upstream::Error::Spared(_)
-                | upstream::Error::Crowded(_)
-                | upstream::Error::NoTurn(_)
-                | upstream::Error::Overloaded(_)
-                | upstream::Error::Stopped { .. },
+                gateway_upstream::Error::Exhausted(_)
+                | gateway_upstream::Error::Spared(_)
+                | gateway_upstream::Error::Crowded(_)
+                | gateway_upstream::Error::NoTurn(_)
+                | gateway_upstream::Error::Overloaded(_)
+                | gateway_upstream::Error::Stopped { .. },
             ) => Outcome::UpstreamBusy,
             Self::Upstream(
-                upstream::Error::Unavailable { .. }
-                | upstream::Error::Ended { .. }
-                | upstream::Error::Refused { .. }
-                | upstream::Error::NoCredentials(_)
-                | upstream::Error::TooLarge { .. }
-                | upstream::Error::Protocol { .. }
-                | upstream::Error::OpenTask { .. }
-                | upstream::Error::Rpc { .. },
+                gateway_upstream::Error::Unavailable { .. }
+                | gateway_upstream::Error::Ended { .. }
+                | gateway_upstream::Error::Refused { .. }
+                | gateway_upstream::Error::NoCredentials(_)
+                | gateway_upstream::Error::TooLarge { .. }
+                | gateway_upstream::Error::Protocol { .. }
+                | gateway_upstream::Error::OpenTask { .. }
+                | gateway_upstream::Error::Rpc { .. },
             ) => Outcome::UpstreamFailed,
         }
     }
@@ -180,7 +181,7 @@ impl Error {
     /// The time after which a retry can succeed, if the call had no effects.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Upstream(upstream::Error::Spared(open)) => Some(open.retry_after),
+            Self::Upstream(gateway_upstream::Error::Spared(open)) => Some(open.retry_after),
             Self::Composition(failed) => failed.failure.retry_after(),
             _ => None,
         }

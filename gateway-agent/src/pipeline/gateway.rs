@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use gateway_policy::{Buffers, HeaderClaim, Principal, RuntimeValidation};
 use gateway_protocol::naming::ResourceNames;
+use gateway_upstream::{Showing, Upstreams};
 use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,6 @@ use crate::{
     identity::{Caller, ClientInfo, doorkeeper::Doorkeeper, identify},
     seal::Sealer,
     trace::Tracer,
-    upstream::{Showing, Upstreams},
     view::{
         Snapshot, View, Views,
         shown::{Showcase, exposures},

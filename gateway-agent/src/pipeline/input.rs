@@ -4,10 +4,10 @@ use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter},
     mcp::{Param, RawResult, ResultType},
 };
+use gateway_upstream::{Context, Side};
 use serde_json::value::RawValue;
 
 use super::Error;
-use crate::upstream::{self, Context, Side};
 
 /// How often one request may ask before its caller is spared more.
 const ROUNDS: usize = 16;
@@ -21,8 +21,10 @@ pub(super) async fn ask(
     if rounds >= ROUNDS {
         return Err(Error::EndlessInput { rounds });
     }
-    let unanswered =
-        || side.refusal().map_or(Error::NothingWaits, |why| upstream::Error::Exhausted(why).into());
+    let unanswered = || {
+        side.refusal()
+            .map_or(Error::NothingWaits, |why| gateway_upstream::Error::Exhausted(why).into())
+    };
     let answers = answered(side, &result.result).await.ok_or_else(unanswered)?;
     params.retain(|param| !matches!(&*param.name, "inputResponses" | "requestState"));
     params.extend(answers);
@@ -82,7 +84,11 @@ pub(super) fn check(result: &RawResult, context: &Context) -> Result<(), Error> 
                 return Err(Error::Incapable { capability });
             }
             Some(_) => {}
-            None => return Err(upstream::Error::from(upstream::Breach::ResultType).into()),
+            None => {
+                return Err(
+                    gateway_upstream::Error::from(gateway_upstream::Breach::ResultType).into()
+                );
+            }
         }
     }
     Ok(())

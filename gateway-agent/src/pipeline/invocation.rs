@@ -7,6 +7,7 @@ use gateway_protocol::{
     mcp::{Method, Param, RawResult, ResultType},
     naming::ResourceNames,
 };
+use gateway_upstream::{Context, Side, Subscribed};
 use http::{HeaderMap, request::Parts};
 use registry_core::Revision;
 use serde_json::value::RawValue;
@@ -17,7 +18,6 @@ use crate::{
     composition::{RunScope, Steps},
     freshness::Freshness,
     identity::ClientInfo,
-    upstream::{Context, Side, Subscribed},
     view::Offer,
 };
 

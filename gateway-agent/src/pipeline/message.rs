@@ -9,9 +9,9 @@ use std::borrow::Cow;
 
 pub(crate) use self::words::unfinished;
 use gateway_policy::Denial;
+use gateway_upstream::Phase;
 
 use super::Error;
-use crate::upstream::{self, Phase};
 
 /// The message while the gateway has no catalog.
 pub(crate) const NO_CATALOG: &str =
@@ -64,59 +64,61 @@ pub(crate) fn of<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
     }
 }
 
-fn of_upstream<'a>(tool: &str, error: &'a upstream::Error) -> Cow<'a, str> {
+fn of_upstream<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a, str> {
     let text = match error {
-        upstream::Error::NotConfigured { server } => {
+        gateway_upstream::Error::NotConfigured { server } => {
             format!("no target is configured for {server}; nothing was called")
         }
-        upstream::Error::Rpc { message, .. } => return message.as_str().into(),
-        upstream::Error::Exhausted(why) => words::exhausted(tool, why),
-        upstream::Error::Spared(open) => format!(
+        gateway_upstream::Error::Rpc { message, .. } => return message.as_str().into(),
+        gateway_upstream::Error::Exhausted(why) => words::exhausted(tool, why),
+        gateway_upstream::Error::Spared(open) => format!(
             "The server behind {tool} has failed again and again and is spared; nothing was \
              done. Try again in {} s.",
             open.retry_after.as_millis().div_ceil(1_000)
         ),
-        upstream::Error::Overloaded(overloaded) => format!(
+        gateway_upstream::Error::Overloaded(overloaded) => format!(
             "The server behind {tool} has too much to do: {overloaded}. Nothing was done. Try again \
              later."
         ),
-        upstream::Error::Crowded(crowded) => format!(
+        gateway_upstream::Error::Crowded(crowded) => format!(
             "The server behind {tool} works for {} other callers, and for no more at once. Nothing \
              was done. Try again later.",
             crowded.most
         ),
-        upstream::Error::NoTurn(why) => format!("{tool} was not called: {why}."),
-        upstream::Error::Stopped { .. } => format!(
+        gateway_upstream::Error::NoTurn(why) => format!("{tool} was not called: {why}."),
+        gateway_upstream::Error::Stopped { .. } => format!(
             "The server behind {tool} was stopped by an operator of the gateway; nothing was done."
         ),
-        upstream::Error::Unavailable { .. } => {
+        gateway_upstream::Error::Unavailable { .. } => {
             format!(
                 "The server behind {tool} cannot be reached; nothing was done. Try again later."
             )
         }
-        upstream::Error::Ended { how } => format!(
+        gateway_upstream::Error::Ended { how } => format!(
             "The server behind {tool} stopped before it answered: {how}. Whether the tool did its \
              work is unknown. The gateway starts the server again; check what was done before you \
              call the tool again."
         ),
-        upstream::Error::NoCredentials(none) => credentials::none(tool, &none.why),
-        upstream::Error::NoSubject { .. } => credentials::nobody(tool),
-        upstream::Error::Refused { status } => {
+        gateway_upstream::Error::NoCredentials(none) => credentials::none(tool, &none.why),
+        gateway_upstream::Error::NoSubject { .. } => credentials::nobody(tool),
+        gateway_upstream::Error::Refused { status } => {
             format!(
                 "The server behind {tool} refused the gateway (HTTP {status}); nothing was done."
             )
         }
-        upstream::Error::Timeout { phase: Phase::Connect | Phase::List, after_ms } => {
+        gateway_upstream::Error::Timeout { phase: Phase::Connect | Phase::List, after_ms } => {
             format!("The server behind {tool} did not answer in {after_ms} ms; nothing was done.")
         }
-        upstream::Error::Timeout { phase: Phase::Call, after_ms } => {
+        gateway_upstream::Error::Timeout { phase: Phase::Call, after_ms } => {
             format!("{tool} gave no result in {after_ms} ms. Whether it did its work is not known.")
         }
-        upstream::Error::TooLarge { limit_bytes } => {
+        gateway_upstream::Error::TooLarge { limit_bytes } => {
             format!("The result of {tool} is longer than {limit_bytes} bytes and was refused.")
         }
-        upstream::Error::OpenTask { why, said } => words::open_task(tool, why, said.as_deref()),
-        upstream::Error::Protocol { what } => words::broken(tool, what),
+        gateway_upstream::Error::OpenTask { why, said } => {
+            words::open_task(tool, why, said.as_deref())
+        }
+        gateway_upstream::Error::Protocol { what } => words::broken(tool, what),
     };
     text.into()
 }

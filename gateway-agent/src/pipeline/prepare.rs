@@ -3,7 +3,7 @@
 use gateway_protocol::content;
 
 use super::{Error, Gateway, Invocation, arguments::Arguments, defaults, mirror, validate};
-use crate::{audit::CallRecord, upstream, view::Offer};
+use crate::{audit::CallRecord, view::Offer};
 
 /// Validates the arguments of a tool as the caller knows them, then adds the defaults.
 pub(super) async fn prepare<'a>(
@@ -19,7 +19,7 @@ pub(super) async fn prepare<'a>(
         || (call.target.mirror().is_some() && !offer.input().params.is_empty());
     if let Some(raw) = arguments.raw().filter(|_| is_parsed) {
         let reserved = call.context.buffer(content::tree_bytes(raw.get()));
-        reserved.map_err(upstream::Error::from)?;
+        reserved.map_err(gateway_upstream::Error::from)?;
     }
     if let Some(headers) = call.target.mirror() {
         let params = &offer.input().params;

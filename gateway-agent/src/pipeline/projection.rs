@@ -11,6 +11,7 @@ use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter, code},
     mcp::{Param, RawResult, ResultType},
 };
+use gateway_upstream::{Context, Side};
 use registry_core::spec::{
     Mappings,
     eval::{self, Budget},
@@ -18,7 +19,6 @@ use registry_core::spec::{
 use serde_json::{Value, value::RawValue};
 
 use super::{Error, Invocation};
-use crate::upstream::{self, Context, Side};
 
 /// Why a result could not be projected. No message repeats a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,13 +65,13 @@ pub(super) fn outcome(
     match outcome {
         Ok(result) => {
             let reserved = context.buffer(content::tree_bytes(result.result.get()));
-            reserved.map_err(upstream::Error::from)?;
+            reserved.map_err(gateway_upstream::Error::from)?;
             Ok(projected(mappings, &result, max_bytes)?)
         }
-        Err(Error::Upstream(upstream::Error::Rpc { code, message, data })) => {
+        Err(Error::Upstream(gateway_upstream::Error::Rpc { code, message, data })) => {
             // What a client would have to declare is nothing of the tool's.
             let data = data.filter(|_| code == code::MISSING_CLIENT_CAPABILITY);
-            Err(upstream::Error::Rpc { code, message, data }.into())
+            Err(gateway_upstream::Error::Rpc { code, message, data }.into())
         }
         Err(error) => Err(error),
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gateway_policy::HeaderClaim;
+use gateway_upstream::Context;
 use registry_core::{Catalog, Key};
 use tokio::sync::watch;
 
@@ -13,7 +14,6 @@ use crate::{
         Owner, Resumed, SagaHost,
         sagas::{self, NotRetried},
     },
-    upstream::Context,
 };
 
 /// Compensates all sagas that a crash interrupted, in the current Tokio runtime.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gateway_policy::{Denial, Mode, Permit};
 use gateway_protocol::mcp::{self, Method, RawResult, ResultType};
+use gateway_upstream::{Context, Request};
 use registry_core::Key;
 
 use super::{
@@ -16,12 +17,7 @@ use super::{
     route::{Admission, FeatureRoute, Offered, Route, TaskRoute},
     steps, task, validate,
 };
-use crate::{
-    audit::CallRecord,
-    composition,
-    upstream::{self, Context, Request},
-    view::Offer,
-};
+use crate::{audit::CallRecord, composition, view::Offer};
 
 /// Sends an operation and finishes its output.
 pub(super) async fn send(
@@ -84,7 +80,7 @@ impl Sending<'_> {
         permit: Permit,
         request: Request<'_>,
         record: &mut CallRecord,
-    ) -> Result<RawResult, upstream::Error> {
+    ) -> Result<RawResult, gateway_upstream::Error> {
         let trace = record.onward(&self.call.context.trace);
         let request = Request { trace: &trace, ..request };
         let result = self.gateway.upstreams().send(permit, request).await;
@@ -98,7 +94,7 @@ impl Sending<'_> {
         method: Method,
         permit: Permit,
         record: &mut CallRecord,
-    ) -> Result<RawResult, upstream::Error> {
+    ) -> Result<RawResult, gateway_upstream::Error> {
         let Self { call, moment, .. } = *self;
         let request = Request {
             method,
@@ -143,7 +139,7 @@ impl Sending<'_> {
         let Self { gateway, call, .. } = *self;
         // A composition must not start before all its parts have a target.
         if let Some(server) = offer.missing_target() {
-            return Err(upstream::Error::NotConfigured { server: server.clone() }.into());
+            return Err(gateway_upstream::Error::NotConfigured { server: server.clone() }.into());
         }
         let params = task::params(offer, call)?;
         let arguments = prepare(gateway, offer, call, record).await?;
@@ -238,5 +234,5 @@ impl Sending<'_> {
 pub(super) struct Onward<'a> {
     params: &'a [mcp::Param],
     pub(super) context: &'a Context,
-    pub(super) client: Option<&'a upstream::Side>,
+    pub(super) client: Option<&'a gateway_upstream::Side>,
 }

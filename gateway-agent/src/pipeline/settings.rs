@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use gateway_policy::{RuntimeValidation, ToolSelector};
+use gateway_upstream::UpstreamLimits;
 use registry_core::Key;
 
-use crate::{identity::settings::IdentityConfig, origin::OriginPolicy, upstream::UpstreamLimits};
+use crate::{identity::settings::IdentityConfig, origin::OriginPolicy};
 
 /// The settings of every operation. A reload of the configuration replaces them.
 #[derive(Debug, Clone)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gateway_policy::{Denial, Principal};
 use gateway_protocol::{jsonrpc::ObjectWriter, mcp::RawResult};
+use gateway_upstream::{Context, Side};
 use serde_json::value::RawValue;
 
 use super::{
@@ -13,7 +14,6 @@ use super::{
 use crate::{
     audit::{CallRecord, Lineage},
     composition::{self, BoxFuture, Failed, Owner, Step, StepOutput, StepRunner, Steps},
-    upstream::{Context, Side},
     view::{Composed, Offer},
 };
 

@@ -11,6 +11,7 @@ use gateway_protocol::{
     jsonrpc::{self, Object},
     mcp::{Method, Param, RawResult, TASK_PARAM},
 };
+use gateway_upstream::Context;
 use registry_core::Key;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -19,7 +20,6 @@ use super::{Error, Gateway, Invocation, Target, ToolCall, validate};
 use crate::{
     audit::CallRecord,
     seal::Sealer,
-    upstream::{self, Context},
     view::{Offer, TaskSupport},
 };
 
@@ -162,8 +162,8 @@ impl TaskNames {
     }
 
     /// The error of a server about the task, without the server's own id of it.
-    pub(super) fn in_error(&self, error: upstream::Error) -> upstream::Error {
-        let upstream::Error::Rpc { code, message, data } = error else { return error };
+    pub(super) fn in_error(&self, error: gateway_upstream::Error) -> gateway_upstream::Error {
+        let gateway_upstream::Error::Rpc { code, message, data } = error else { return error };
         let own = self.asked.as_ref().map(|(own, _)| &**own);
         let data = data.filter(|raw| !own.is_some_and(|own| raw.get().contains(own)));
         let message = match self.in_text(&message) {
@@ -173,7 +173,7 @@ impl TaskNames {
             Some(text) => text,
             None => message,
         };
-        upstream::Error::Rpc { code, message, data }
+        gateway_upstream::Error::Rpc { code, message, data }
     }
 }
 

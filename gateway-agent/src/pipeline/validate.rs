@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use gateway_policy::{Mode, Principal};
 use gateway_protocol::jsonrpc::Object;
+use gateway_upstream::Context;
 use schema_compat::schema_compile::{Instance, Unreadable, Validator, Violation};
 use serde_json::value::RawValue;
 
@@ -16,7 +17,6 @@ use super::{
 };
 use crate::{
     audit::{CallRecord, Check},
-    upstream::Context,
     view::{Offer, input::Schema, validators::Compiled},
     workers::Workers,
 };

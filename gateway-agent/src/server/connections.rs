@@ -7,6 +7,7 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, extract::ConnectInfo};
+use gateway_upstream::Lanes;
 use hyper::{Request, body::Incoming, server::conn::http1};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -27,7 +28,7 @@ use super::{
     body::Timely,
     writes::{Pace, TimelyWrites},
 };
-use crate::{capacity, health, identity::proof::PeerCertificate, lanes::Lanes};
+use crate::{capacity, health, identity::proof::PeerCertificate};
 
 /// How long the head of a request may take, and so how long an idle connection is kept.
 const HEAD: Duration = Duration::from_secs(30);

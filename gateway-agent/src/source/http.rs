@@ -9,7 +9,8 @@ use http::header::{AUTHORIZATION, ETAG, IF_NONE_MATCH};
 use reqwest::{Certificate, Client, Identity, Response, StatusCode, redirect::Policy};
 
 use super::{Feed, SourceConfig, content::Rejected, intake::Intake};
-use registry_follow::{Backoff, jittered, reason_of};
+use registry_follow::reason_of;
+use retry_backoff::{Backoff, jittered};
 
 use registry_follow::Credentials;
 

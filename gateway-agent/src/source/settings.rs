@@ -6,11 +6,12 @@ use std::{
     time::Duration,
 };
 
+use gateway_upstream::redact_url;
 use http::Uri;
 use registry_core::Scope;
 use registry_follow::{Credentials, InvalidAddress, MOST, addresses};
 
-use crate::{files::read_text, secret::redact_url};
+use crate::files::read_text;
 
 /// Maximum size of a scope file, in bytes.
 const SCOPE_FILE_BYTES: u64 = 1024 * 1024;

@@ -15,6 +15,7 @@ use std::{
 
 use gateway_policy::{Checks, Mode};
 use gateway_protocol::mcp::Method;
+use gateway_upstream::Route;
 use registry_core::{
     Document, Entity, Key, Name, Record,
     entity::{Dependency, Tool},
@@ -29,10 +30,7 @@ use super::{
     pages::Place,
     way::{Backing, Way},
 };
-use crate::{
-    contract::{Contracts, Observed, schemas_of},
-    upstream::Route,
-};
+use crate::contract::{Contracts, Observed, schemas_of};
 
 /// One tool version that can be served, or one skill of an agent version, for compositions.
 #[derive(Debug)]

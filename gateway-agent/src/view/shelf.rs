@@ -15,7 +15,7 @@ use registry_core::{
 };
 
 use super::{Offer, Snapshot};
-use crate::{contract::Contracts, fast_map::FastMap, identity::is_usable};
+use crate::{contract::Contracts, identity::is_usable};
 
 /// How deep is looked, for the rules let no circle in, but a file that nobody has checked may have
 /// one: a composition that is too deep by one, and the tool that it comes to.
@@ -27,8 +27,8 @@ type Seen = RefCell<HashMap<Dependency, Option<Arc<Offer>>>>;
 /// All offers, by tool version, and those of skills.
 #[derive(Debug)]
 pub struct Shelf {
-    offers: RwLock<FastMap<Key, Arc<Offer>>>,
-    skills: RwLock<FastMap<Dependency, Arc<Offer>>>,
+    offers: RwLock<foldhash::HashMap<Key, Arc<Offer>>>,
+    skills: RwLock<foldhash::HashMap<Dependency, Arc<Offer>>>,
     contracts: Arc<Contracts>,
 }
 

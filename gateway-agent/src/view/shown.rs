@@ -7,10 +7,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use gateway_protocol::naming::Prefix;
+use gateway_upstream::{Features, Showing, TargetId};
 use registry_core::{Entity, Key, entity::Exposure};
 
 use super::{Snapshot, View};
-use crate::upstream::{Features, Showing, TargetId};
 
 /// One server as a caller sees it.
 #[derive(Debug, Clone)]

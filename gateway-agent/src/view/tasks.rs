@@ -1,9 +1,8 @@
 //! Whether a tool is called as a task of 2025-11-25 (`execution.taskSupport`).
 
 use gateway_protocol::jsonrpc::Object;
+use gateway_upstream::Features;
 use serde_json::value::RawValue;
-
-use crate::upstream::Features;
 
 /// How a tool stands to tasks of 2025-11-25.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

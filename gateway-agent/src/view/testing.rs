@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use gateway_upstream::Definitions;
 use registry_core::{
     Catalog, ChainHash, Document, Kind, Lifecycle, LifecycleState, Notice, Record, RegistryId,
     Revision, Timestamp,
 };
 use serde_json::{Value, json};
-
-use crate::upstream::Definitions;
 
 /// An entity to be put into a catalog.
 pub(crate) struct Registered {

@@ -1,6 +1,7 @@
 //! Views over changing catalogs: what is in them, and what is not computed again.
 
 use gateway_protocol::mcp::Era;
+use gateway_upstream::Tools;
 use proptest::prelude::*;
 use registry_core::Version;
 use serde_json::{Value, json};
@@ -9,7 +10,6 @@ use super::{
     testing::{Registered, agent, catalog, composed, definitions, schema, tool},
     *,
 };
-use crate::upstream::Tools;
 
 struct World {
     views: Views,

@@ -14,7 +14,7 @@ use registry_core::Digest;
 use schema_compat::schema_compile::{Validator, compile};
 
 use super::input::Schema;
-use crate::fast_map::FastMap;
+use foldhash::HashMap;
 
 /// Validators in each half: with 25 KiB each, 256 of them stay under 7 MiB, two halves under 14.
 const HALF: usize = 256;
@@ -28,8 +28,8 @@ pub struct Validators(RwLock<Halves>);
 
 #[derive(Debug, Default)]
 struct Halves {
-    young: FastMap<Digest, Arc<Compiled>>,
-    old: FastMap<Digest, Arc<Compiled>>,
+    young: HashMap<Digest, Arc<Compiled>>,
+    old: HashMap<Digest, Arc<Compiled>>,
 }
 
 impl Halves {

@@ -8,7 +8,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use foldhash::HashMap;
 use gateway_protocol::{jsonrpc::Object, mcp::Method};
+use gateway_upstream::{Route, TargetId, Tools, interfaces_in};
 use registry_core::{
     Catalog, Key, Record,
     entity::{Agent, Dependency, Skill, Tool},
@@ -16,11 +18,7 @@ use registry_core::{
 use serde_json::{Value, value::RawValue};
 
 use super::{Composed, Offer, Snapshot, TaskSupport};
-use crate::{
-    contract::{Answer, Contracts, Live},
-    fast_map::FastMap,
-    upstream::{Route, TargetId, Tools, interfaces_in},
-};
+use crate::contract::{Answer, Contracts, Live};
 
 /// How a tool is done.
 #[derive(Debug)]
@@ -218,7 +216,7 @@ fn route_of(snapshot: &Snapshot, server: &Key, tool: &str) -> Option<Route> {
 /// The upstream names of the tools that are registered of servers, collected when a target was not
 /// listed yet.
 #[derive(Debug, Default)]
-pub(super) struct Registered(Mutex<FastMap<TargetId, HashSet<Box<str>>>>);
+pub(super) struct Registered(Mutex<HashMap<TargetId, HashSet<Box<str>>>>);
 
 impl Registered {
     fn has(&self, catalog: &Catalog, target: &TargetId, tool: &str) -> bool {

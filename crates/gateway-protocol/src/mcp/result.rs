@@ -5,36 +5,36 @@ use serde_json::value::RawValue;
 use super::Era;
 use crate::jsonrpc::ErrorObject;
 
-/// A result, as the upstream wrote it.
+/// A result as its sender wrote it.
 #[derive(Debug)]
 pub struct RawResult {
-    /// The result object, untouched. It may contain line breaks outside of its strings.
+    /// The unchanged result object. It may contain line breaks outside of its strings.
     pub result: Box<RawValue>,
-    /// Whether the tool says that it failed.
+    /// `isError`.
     pub is_error: bool,
-    /// What kind of result it says it is.
+    /// `resultType`.
     pub result_type: ResultType,
-    /// Whether it carries `_meta`, where an upstream's reserved keys would be.
+    /// Whether the result has `_meta`, which may contain reserved keys of the upstream.
     pub has_meta: bool,
-    /// In which era it was given.
+    /// The era of the upstream.
     pub era: Era,
 }
 
 /// The `resultType` of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultType {
-    /// Not said, as before 2026-07-28; it counts as complete.
+    /// Absent, as before 2026-07-28; counts as complete.
     Absent,
     /// `complete`.
     Complete,
     /// `input_required`.
     InputRequired,
-    /// `task`, of the tasks extension; in 2025-11-25 the result of a call that asked for a task.
+    /// `task` of the tasks extension, or the task of a call of 2025-11-25.
     Task,
 }
 
 impl ResultType {
-    /// As JSON text; what is not said is complete.
+    /// The JSON text; `complete` if absent.
     pub fn as_raw(self) -> &'static str {
         match self {
             Self::Absent | Self::Complete => r#""complete""#,
@@ -43,25 +43,25 @@ impl ResultType {
         }
     }
 
-    /// Whether nothing more is to come.
+    /// Whether the result is complete.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Absent | Self::Complete)
     }
 }
 
-/// The other side's own error.
+/// An error response.
 #[derive(Debug, Clone)]
 pub struct RpcError {
-    /// Its code.
+    /// The code.
     pub code: i64,
-    /// Its message.
+    /// The message.
     pub message: String,
-    /// Its data, raw.
+    /// The data as JSON text.
     pub data: Option<Box<RawValue>>,
 }
 
 impl RpcError {
-    /// To be written.
+    /// Borrows the error for writing.
     pub fn object(&self) -> ErrorObject<'_> {
         let (code, message) = (self.code, self.message.as_str().into());
         ErrorObject { code, message, data: self.data.as_deref() }

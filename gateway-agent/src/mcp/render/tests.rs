@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gateway_policy::Stale;
 use gateway_protocol::mcp::{RawResult, ResultType};
+use gateway_upstream::Breach;
 use registry_core::Revision;
 use schema_compat::schema_compile::Violation;
 use serde_json::{Value, json};
@@ -12,7 +13,6 @@ use super::*;
 use crate::{
     freshness::{Freshness, MaxStaleness},
     pipeline::Outcome,
-    upstream::Breach,
 };
 
 fn answer(error: &Error, era: Era) -> Value {
@@ -33,14 +33,20 @@ fn upstream_trouble_is_a_result_that_says_whether_anything_was_done() {
     let target = "server/internal-name@1.0.0".parse().unwrap();
     let source = "connection refused by 10.1.2.3".into();
     let rows = [
-        (upstream::Error::Unavailable { target, source }, "nothing was done"),
+        (gateway_upstream::Error::Unavailable { target, source }, "nothing was done"),
         (
-            upstream::Error::Timeout { phase: upstream::Phase::Connect, after_ms: 5 },
+            gateway_upstream::Error::Timeout {
+                phase: gateway_upstream::Phase::Connect,
+                after_ms: 5,
+            },
             "nothing was done",
         ),
-        (upstream::Error::Timeout { phase: upstream::Phase::Call, after_ms: 5 }, "not known"),
-        (upstream::Error::TooLarge { limit_bytes: 9 }, "longer than 9 bytes"),
-        (upstream::Error::from(Breach::Closed), "not known"),
+        (
+            gateway_upstream::Error::Timeout { phase: gateway_upstream::Phase::Call, after_ms: 5 },
+            "not known",
+        ),
+        (gateway_upstream::Error::TooLarge { limit_bytes: 9 }, "longer than 9 bytes"),
+        (gateway_upstream::Error::from(Breach::Closed), "not known"),
     ];
     for (error, says) in rows {
         let error = Error::Upstream(error);

@@ -15,6 +15,7 @@ use gateway_protocol::{
     jsonrpc::{self, Object},
     mcp::Method,
 };
+use gateway_upstream::Context;
 use registry_core::Digest;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
@@ -24,7 +25,6 @@ use crate::{
     audit::CallRecord,
     mcp::render::result,
     pipeline::{self, About, Error, Invocation, Outcome, Output, Task},
-    upstream::{self, Context},
 };
 
 /// Most tasks of one subscription.
@@ -169,7 +169,7 @@ fn is_over(error: &Error) -> bool {
     match error {
         Error::Denied(Denial::Stale(_)) => false,
         Error::Denied(_) => true,
-        Error::Upstream(upstream::Error::Rpc { code, .. }) => {
+        Error::Upstream(gateway_upstream::Error::Rpc { code, .. }) => {
             *code == jsonrpc::code::INVALID_PARAMS
         }
         _ => false,

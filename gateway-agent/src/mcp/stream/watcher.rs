@@ -13,6 +13,7 @@ use std::{
 
 use gateway_policy::{Exhausted, Principal, Scarce, Share};
 use gateway_protocol::naming::Interfaces;
+use gateway_upstream::{Announcement, Definitions, Entries, News, TargetId};
 use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
@@ -20,7 +21,6 @@ use super::super::{Endpoint, Rejection, manner::Who};
 use crate::{
     audit::{Gauge, Held},
     freshness::Verdict,
-    upstream::{Announcement, Definitions, Entries, News, TargetId},
     view::shown::Showcase,
 };
 

@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 
 use gateway_protocol::mcp::Era;
+use gateway_upstream::{Addresses, TransportConfig, UpstreamLimits};
 use serde_json::json;
 
 use super::{
     harness::{Bench, Setup},
     relayed::{ERAS, able, bench},
 };
-use crate::{
-    upstream::{Addresses, TransportConfig, UpstreamLimits},
-    view::testing::{agent, server, tool},
-};
+use crate::view::testing::{agent, server, tool};
 
 /// Starts a gateway whose upstream is the given one.
 async fn in_front_of(inner: &Bench) -> Bench {

@@ -13,14 +13,12 @@ mod unknown;
 mod upstream;
 
 use gateway_policy::{Access, RuntimeValidation};
+use gateway_upstream::UpstreamLimits;
 use serde_json::{Value, json};
 
 use self::upstream::Scripted;
 use super::harness::{Ask, Bench, Got, Setup};
-use crate::{
-    upstream::UpstreamLimits,
-    view::testing::{Registered, tool},
-};
+use crate::view::testing::{Registered, tool};
 
 /// The upstream's tools.
 const TOOLS: [&str; 9] = ["echo", "say", "text", "fail", "wait", "flaky", "lose", "count", "keep"];

@@ -19,11 +19,10 @@ use axum::{
 };
 use futures_util::{StreamExt as _, stream};
 use gateway_protocol::mcp::Era;
+use gateway_upstream::{Addresses, TransportConfig};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc, oneshot};
-
-use crate::upstream::{Addresses, TransportConfig};
 
 /// A request, with the session in which it came.
 type Seen = (Option<String>, Value);

@@ -15,6 +15,7 @@ use axum::{
 };
 use gateway_policy::{Access, CheckRules, Mode, RuntimeValidation, ToolValidation};
 use gateway_protocol::naming::Prefix;
+use gateway_upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams};
 use http::{HeaderMap, Method, Request, StatusCode};
 use registry_core::{Catalog, Key};
 use serde_json::{Value, json};
@@ -37,7 +38,6 @@ use crate::{
     pipeline::{Gateway, GatewayHandle, Parts, Settings},
     seal::KeyFile,
     trace::{Tracer, settings::TracingConfig},
-    upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams},
     view::testing::{Registered, catalog},
 };
 
@@ -211,7 +211,7 @@ impl Bench {
     pub(super) async fn until_features(&self) {
         let server = "server/up@1.0.0".parse().unwrap();
         let mut definitions = self.gateway.upstreams().definitions();
-        let is_known = |all: &Arc<crate::upstream::Definitions>| {
+        let is_known = |all: &Arc<gateway_upstream::Definitions>| {
             all.features(&server).is_some_and(|features| !features.prompts().is_empty())
         };
         definitions.wait_for(is_known).await.unwrap();

@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 
 use gateway_policy::{Mode, RuntimeValidation};
 use gateway_protocol::mcp::Era;
+use gateway_upstream::UpstreamLimits;
 use serde_json::{Value, json};
 
 use super::{
     far_side::FarSide,
     harness::{Ask, Bench, Setup},
 };
-use crate::{
-    upstream::UpstreamLimits,
-    view::testing::{Registered, agent, server, tool},
-};
+use crate::view::testing::{Registered, agent, server, tool};
 
 /// What must never come through.
 const SECRET: &str = "s3cret";

@@ -8,6 +8,7 @@ use std::{
 
 use futures_util::StreamExt as _;
 use gateway_protocol::{mcp::Era, naming::Prefix};
+use gateway_upstream::UpstreamLimits;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -15,10 +16,7 @@ use super::{
     far_side::FarSide,
     harness::{Ask, Bench, Setup},
 };
-use crate::{
-    upstream::UpstreamLimits,
-    view::testing::{agent, server, tool},
-};
+use crate::view::testing::{agent, server, tool};
 
 pub(super) const ERAS: [Era; 2] = [Era::Modern, Era::Legacy];
 const TOOLS: [&str; 4] = ["asks", "tells", "aside", "works"];

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use gateway_protocol::mcp::Era;
+use gateway_upstream::UpstreamLimits;
 use serde_json::{Value, json};
 
 use super::{
@@ -11,10 +12,7 @@ use super::{
     harness::{Ask, Bench, Got, Setup},
     relayed::{acceptable, messages},
 };
-use crate::{
-    upstream::UpstreamLimits,
-    view::testing::{agent, server, tool},
-};
+use crate::view::testing::{agent, server, tool};
 
 const FLOODER: &str = "192.0.2.1";
 const OTHER: &str = "192.0.2.2";

@@ -12,6 +12,7 @@ use axum::{
 };
 use gateway_policy::{Access, RuntimeValidation};
 use gateway_protocol::mcp::Era;
+use gateway_upstream::Context;
 use http::StatusCode;
 
 use serde_json::{Value, json, value::RawValue};
@@ -24,7 +25,6 @@ use crate::{
         Answers, Authentication, Error, GatewayHandle, Invocation, Output, Target, ToolCall,
         invoke, message,
     },
-    upstream::Context,
     view::testing::{agent, tool},
 };
 

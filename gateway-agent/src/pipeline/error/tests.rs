@@ -5,31 +5,32 @@ use super::*;
 #[test]
 fn a_tool_that_may_have_run_without_saying_how_it_went_is_unknown() {
     let is_unknown = |error: Error| error.effects() == Effects::Unknown;
-    let timeout = |phase| Error::from(upstream::Error::Timeout { phase, after_ms: 1 });
-    let open = upstream::Error::OpenTask { why: "?".to_owned(), said: None };
-    let garbage = upstream::Error::Protocol { what: upstream::Breach::ContentType };
+    let timeout = |phase| Error::from(gateway_upstream::Error::Timeout { phase, after_ms: 1 });
+    let open = gateway_upstream::Error::OpenTask { why: "?".to_owned(), said: None };
+    let garbage = gateway_upstream::Error::Protocol { what: gateway_upstream::Breach::ContentType };
     for error in [
         Error::InvalidOutput { violations: Vec::new() },
         Error::Incapable { capability: "sampling" },
         Error::EndlessInput { rounds: 1 },
         Error::NothingWaits,
-        timeout(upstream::Phase::Call),
-        upstream::Error::TooLarge { limit_bytes: 1 }.into(),
+        timeout(gateway_upstream::Phase::Call),
+        gateway_upstream::Error::TooLarge { limit_bytes: 1 }.into(),
         open.into(),
         garbage.into(),
     ] {
         let told = error.to_string();
         assert!(is_unknown(error), "{told}");
     }
-    let refused = upstream::Error::Rpc { code: -32_000, message: String::new(), data: None };
-    let old = upstream::Error::Protocol { what: upstream::Breach::NoCommonVersion };
+    let refused =
+        gateway_upstream::Error::Rpc { code: -32_000, message: String::new(), data: None };
+    let old = gateway_upstream::Error::Protocol { what: gateway_upstream::Breach::NoCommonVersion };
     for error in [
         Error::NoCatalog,
         Denial::NoSuchTool.into(),
         Error::HiddenField { pointer: "/a".to_owned() },
         Error::InvalidInput { violations: Vec::new() },
-        timeout(upstream::Phase::Connect),
-        upstream::Error::Refused { status: 403 }.into(),
+        timeout(gateway_upstream::Phase::Connect),
+        gateway_upstream::Error::Refused { status: 403 }.into(),
         refused.into(),
         old.into(),
     ] {
@@ -45,7 +46,9 @@ fn nested_composition_keeps_effects_and_retry() {
     use crate::composition::{Steps, rejected};
 
     let second = Duration::from_secs(1);
-    let spared = || Error::from(upstream::Error::from(upstream::Open { retry_after: second }));
+    let spared = || {
+        Error::from(gateway_upstream::Error::from(gateway_upstream::Open { retry_after: second }))
+    };
     assert_eq!(spared().retry_after(), Some(second));
     let tool = Name::parse(Kind::Tool, "t").unwrap();
     let composed =

@@ -1,6 +1,6 @@
 //! The messages about missing tokens. They omit where tokens come from.
 
-use crate::upstream::NoToken;
+use gateway_upstream::NoToken;
 
 /// What an endpoint said is told by known words only.
 pub(super) fn none(tool: &str, why: &NoToken) -> String {

@@ -1,9 +1,10 @@
 //! The longer messages. They omit the values of rejected results.
 
 use gateway_policy::{Exhausted, Scarce};
+use gateway_upstream::Breach;
 use schema_compat::schema_compile::Violation;
 
-use crate::{composition::Failure, pipeline::projection, upstream::Breach};
+use crate::{composition::Failure, pipeline::projection};
 
 /// What the operator has to do; what differs is not the caller's to read.
 pub(super) fn quarantined(tool: &str) -> String {

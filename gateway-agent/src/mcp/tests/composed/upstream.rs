@@ -7,9 +7,8 @@ use std::{
 };
 
 use axum::{Json, Router, extract::State, response::IntoResponse as _};
+use gateway_upstream::{Addresses, TransportConfig};
 use serde_json::{Value, json};
-
-use crate::upstream::{Addresses, TransportConfig};
 
 /// What has happened at the upstream.
 #[derive(Debug, Default)]

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use axum::body::Body;
+use gateway_upstream::{ChildLimits, TransportConfig};
 use http::Request;
 use tower::ServiceExt as _;
 
@@ -13,12 +14,7 @@ use super::{
     nested::{nested, slow_to_undo},
     *,
 };
-use crate::{
-    admin::sagas,
-    pipeline::recover_sagas,
-    upstream::{ChildLimits, TransportConfig},
-    view::testing::agent,
-};
+use crate::{admin::sagas, pipeline::recover_sagas, view::testing::agent};
 
 impl Composed {
     /// What the admin address answers: a status, and JSON where there is some.

@@ -1,0 +1,204 @@
+//! Agents over A2A's JSON-RPC binding: a step's input goes as one message to a skill, and its result is what
+//! the agent's message, or its task, comes to.
+//!
+//! The agent is asked to answer at once, and its task until it ends: so it is known which task to cancel
+//! when nobody waits any more. Deliberately absent: streams and push notifications, the other bindings,
+//! answers to an agent that wants more input, and agents as callers.
+
+mod dialect;
+mod look;
+mod pending;
+mod result;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use arc_swap::ArcSwapOption;
+use gateway_policy::Buffered;
+use gateway_protocol::mcp::{Era, Method, RpcError};
+use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
+use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use self::{
+    dialect::{Call, Dialect, Outbound},
+    pending::Answer,
+    result::Text,
+};
+use super::{
+    announce::Announcer,
+    attempt::Attempts,
+    departure::{Body, Departure},
+    error::{Breach, Error},
+    http::{Client, Expected, InvalidAddress, OnBehalf, Way, read_one},
+    message::Outgoing,
+    reply::Reply,
+    request::Request,
+    routing::TargetId,
+};
+use crate::TransportConfig;
+
+const VERSION: HeaderName = HeaderName::from_static("a2a-version");
+/// What an agent lists besides its skills, which are registered.
+const NO_TOOLS: &str = r#"{"tools":[]}"#;
+/// Most messages for whose answer nobody waits, but to see which task to cancel.
+const UNHEARD: usize = 64;
+
+/// The way to one agent.
+#[derive(Debug)]
+pub(super) struct AgentLink {
+    way: Arc<Way>,
+    dialect: ArcSwapOption<Dialect>,
+    looks: Attempts,
+    next_id: AtomicU64,
+    unheard: Semaphore,
+    stop: CancellationToken,
+}
+
+/// In whose name an exchange goes, and the headers of its trace.
+#[derive(Debug, Clone, Default)]
+struct Manner {
+    on_behalf: OnBehalf,
+    trace: Vec<(HeaderName, HeaderValue)>,
+    buffered: Option<Arc<Buffered>>,
+}
+
+impl AgentLink {
+    /// A link that does nothing until it is used, and waits for nothing long once it is stopped. Must be
+    /// called inside a runtime.
+    pub(super) fn new(
+        (announcer, agent): (Arc<Announcer>, TargetId),
+        transport: &TransportConfig,
+        shared: &Client,
+        stop: CancellationToken,
+    ) -> Result<Self, InvalidAddress> {
+        Ok(Self {
+            way: Arc::new(Way::new(agent, announcer, transport, shared)?),
+            dialect: ArcSwapOption::empty(),
+            looks: Attempts::default(),
+            next_id: AtomicU64::new(1),
+            unheard: Semaphore::new(UNHEARD),
+            stop,
+        })
+    }
+
+    /// What the agent speaks, as far as it is known.
+    pub(super) fn speaks(&self) -> Option<&'static str> {
+        self.dialect.load().as_deref().map(|dialect| dialect.name())
+    }
+
+    /// Sends a message and waits for what comes of it, as a tool's result. What it lists shows only that
+    /// it is there. An agent's own error is none about MCP, whatever its code.
+    pub(super) async fn request(
+        self: &Arc<Self>,
+        outgoing: &Outgoing<'_>,
+        trace: &[(HeaderName, HeaderValue)],
+    ) -> Result<(Reply, Era), Error> {
+        let result = if let Outgoing::Asked { subject, request, departure } = outgoing {
+            let (on_behalf, trace) = (self.way.caller(outgoing)?, trace.to_vec());
+            let buffered = outgoing.request().and_then(|r| r.context.buffered.clone());
+            let manner = Manner { on_behalf, trace, buffered };
+            let departure = departure.cloned().unwrap_or_default();
+            Box::pin(self.ask((subject, request), manner, departure)).await?
+        } else {
+            self.find_dialect().await?;
+            NO_TOOLS.to_owned()
+        };
+        // What is written here is JSON.
+        let raw = RawValue::from_string(result).map_err(|_| Breach::Shape("SendMessage"))?;
+        Ok((Reply::Result(raw), Era::Modern))
+    }
+
+    async fn ask(
+        self: &Arc<Self>,
+        (skill, request): (&str, &Request<'_>),
+        manner: Manner,
+        departure: Departure,
+    ) -> Result<String, Error> {
+        let (takes_text, gives_text) = match request.method {
+            Method::SendMessage { takes_text, gives_text } => (takes_text, gives_text),
+            _ => (false, false),
+        };
+        let id = Uuid::new_v4().to_string();
+        let outbound = Outbound {
+            id: &id,
+            skill,
+            arguments: request.arguments.map_or("{}", RawValue::get),
+            as_text: takes_text,
+        };
+        let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
+        match self.send(&outbound, &manner, &departure).await? {
+            Answer::Refused(RpcError { code, message, data }) => {
+                Err(Error::Rpc { code, message, data })
+            }
+            Answer::Message(message) => Ok(result::of_message(&message, text)),
+            Answer::Task(mut pending) => result::of_task(pending.ended().await?, text),
+        }
+    }
+
+    /// Sends a message, a second time only to one that refused it unread because it speaks something else
+    /// by now.
+    async fn send(
+        self: &Arc<Self>,
+        outbound: &Outbound<'_>,
+        manner: &Manner,
+        departure: &Departure,
+    ) -> Result<Answer, Error> {
+        let before = self.dialect().await?;
+        let answer =
+            self.deliver((before, before.send_message(outbound)), manner, departure).await?;
+        if !matches!(&answer, Answer::Refused(error) if look::is_about_dialect(error)) {
+            return Ok(answer);
+        }
+        departure.come_back();
+        self.dialect.store(None);
+        let now = self.dialect().await?;
+        if now == before {
+            return Ok(answer);
+        }
+        self.deliver((now, now.send_message(outbound)), manner, departure).await
+    }
+
+    async fn post(
+        &self,
+        (dialect, call): (Dialect, Call),
+        manner: &Manner,
+    ) -> Result<Reply, Error> {
+        let (id, request) = self.written(dialect, &call, &manner.trace);
+        self.exchange((id, request), manner).await
+    }
+
+    async fn exchange(
+        &self,
+        (id, request): (u64, http::Request<Body>),
+        manner: &Manner,
+    ) -> Result<Reply, Error> {
+        let response = self.way.send(request, &manner.on_behalf).await?;
+        let limit_bytes = self.way.client.limits().response_bytes;
+        let buffered = manner.buffered.as_deref();
+        read_one(response, Expected { id, limit_bytes, buffered }).await
+    }
+
+    fn written(
+        &self,
+        dialect: Dialect,
+        (method, params): &Call,
+        trace: &[(HeaderName, HeaderValue)],
+    ) -> (u64, http::Request<Body>) {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let body =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+        let mut headers: HeaderMap = self.way.address.headers.clone();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(VERSION, HeaderValue::from_static(dialect.version()));
+        headers.extend(trace.iter().cloned());
+        (id, self.way.address.post(headers, body.into()))
+    }
+}

@@ -1,0 +1,335 @@
+//! What the targets list: every tool's definition, raw, by server and name.
+//!
+//! Deliberately absent: asking for it, and what of it an agent may see.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use gateway_protocol::{
+    jsonrpc,
+    mcp::header::{self, InvalidAnnotation, Mirror},
+    naming::{self, Interfaces},
+};
+use registry_core::Key;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    error::{Breach, Error},
+    features::Features,
+    routing::{Route, Routing, TargetId},
+};
+use foldhash::HashMap;
+
+/// Most tools that one server may list.
+const MAX_TOOLS: usize = 10_000;
+/// Most tools that were left out of one list that are logged one by one.
+const LOGGED: usize = 20;
+/// Longest part of their names, and of why, that is kept, in characters.
+const KEPT_CHARS: usize = 128;
+
+/// The configured targets and their lists.
+#[derive(Debug, Clone, Default)]
+pub struct Definitions {
+    routing: Arc<Routing>,
+    tools: HashMap<TargetId, Arc<Tools>>,
+    features: HashMap<TargetId, Arc<Features>>,
+    interfaces: Arc<Interfaces>,
+}
+
+impl Definitions {
+    /// The configured targets.
+    pub fn routing(&self) -> &Arc<Routing> {
+        &self.routing
+    }
+
+    /// The target of a registered server or agent version; `None` without one.
+    pub fn route(&self, server: &Key) -> Option<Route> {
+        self.routing.resolve(server)
+    }
+
+    /// What one server lists; nothing as long as it was never reached.
+    pub fn find(&self, server: &Key) -> Option<&Arc<Tools>> {
+        self.tools.get(&self.route(server)?.target)
+    }
+
+    /// The raw definition of one tool.
+    pub fn find_tool(&self, server: &Key, tool: &str) -> Option<&RawValue> {
+        self.find(server)?.find(tool)
+    }
+
+    /// What one server has besides tools.
+    pub fn features(&self, server: &Key) -> Option<&Arc<Features>> {
+        self.features.get(&self.route(server)?.target)
+    }
+
+    /// The interfaces of MCP Apps that keep their URIs.
+    pub fn interfaces(&self) -> &Arc<Interfaces> {
+        &self.interfaces
+    }
+
+    /// A URI of a server's resource, as callers know it; the same while the server was not reached.
+    pub fn known_uri<'a>(&self, server: &Key, own: &'a str) -> Option<Cow<'a, str>> {
+        match self.features(server).and_then(|features| features.prefix()) {
+            Some(prefix) => self.interfaces.known(prefix, own),
+            None => Some(Cow::Borrowed(own)),
+        }
+    }
+
+    fn find_interfaces(&mut self) {
+        let all = self.features.iter().filter_map(|(server, features)| {
+            let (prefix, tools) = (features.prefix()?, self.tools.get(server));
+            let named = tools.into_iter().flat_map(|tools| &tools.interfaces).map(|uri| &**uri);
+            let listed = features.interfaces().map(|(uri, _)| uri);
+            Some(named.chain(listed).map(move |uri| (prefix, uri)))
+        });
+        let interfaces = Interfaces::new(all.flatten());
+        if interfaces != *self.interfaces {
+            self.interfaces = Arc::new(interfaces);
+        }
+    }
+
+    /// Takes over the configured targets, drops the lists of all others, and says whether anything
+    /// changed.
+    pub fn configure(&mut self, routing: Routing) -> bool {
+        let before = self.tools.len() + self.features.len();
+        self.tools.retain(|target, _| routing.has(target));
+        self.features.retain(|target, _| routing.has(target));
+        self.find_interfaces();
+        let is_same = *self.routing == routing && before == self.tools.len() + self.features.len();
+        self.routing = Arc::new(routing);
+        !is_same
+    }
+
+    /// Puts in what a server lists now, and says whether that is something else.
+    pub fn replace(
+        &mut self,
+        target: &TargetId,
+        tools: Arc<Tools>,
+        features: Arc<Features>,
+    ) -> bool {
+        let (is_known, has_known) = (
+            self.tools.get(target).is_some_and(|known| *known == tools),
+            self.features.get(target).is_some_and(|known| *known == features),
+        );
+        if !is_known {
+            self.tools.insert(target.clone(), tools);
+        }
+        if !has_known {
+            self.features.insert(target.clone(), features);
+        }
+        if !(is_known && has_known) {
+            self.find_interfaces();
+        }
+        !(is_known && has_known)
+    }
+}
+
+/// The tools of one server.
+#[derive(Debug, Default, PartialEq)]
+pub struct Tools {
+    by_name: BTreeMap<Box<str>, Tool>,
+    /// What is listed, but cannot be used, and why.
+    left_out: Vec<(String, InvalidTool)>,
+    /// The interfaces of MCP Apps that the tools name in `_meta`.
+    interfaces: BTreeSet<Box<str>>,
+}
+
+#[derive(Debug)]
+struct Tool {
+    definition: Box<RawValue>,
+    mirrors: Vec<Mirror>,
+}
+
+impl PartialEq for Tool {
+    fn eq(&self, other: &Self) -> bool {
+        self.definition.get() == other.definition.get()
+    }
+}
+
+impl Tools {
+    /// The raw definition of one tool, as the server gives it.
+    pub fn find(&self, tool: &str) -> Option<&RawValue> {
+        self.by_name.get(tool).map(|tool| &*tool.definition)
+    }
+
+    /// All tools in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.by_name.iter().map(|(name, tool)| (name.as_ref(), &*tool.definition))
+    }
+
+    /// Whether a tool is listed in a way that forbids to use it.
+    pub fn has_left_out(&self, tool: &str) -> bool {
+        self.find(tool).is_none() && self.left_out.iter().any(|(name, _)| name == tool)
+    }
+
+    /// What of its arguments a tool wants mirrored into headers.
+    pub(super) fn mirrors(&self, tool: &str) -> &[Mirror] {
+        self.by_name.get(tool).map_or(&[], |tool| &tool.mirrors)
+    }
+
+    /// Warns of the tools that were left out.
+    pub(super) fn warn(&self, server: &TargetId) {
+        for (name, reason) in self.left_out.iter().take(LOGGED) {
+            tracing::warn!(
+                target.server = %server, tool.name = name, reason = cut(&reason.to_string()),
+                "left out a tool that the upstream lists"
+            );
+        }
+        let more = self.left_out.len().saturating_sub(LOGGED);
+        if more > 0 {
+            tracing::warn!(target.server = %server, tools = more, "and left out more of its tools");
+        }
+    }
+
+    /// Adds a page of `tools/list`, and gives the cursor of the next one. A tool that cannot be
+    /// used is left out.
+    pub fn add_page(&mut self, page: &RawValue) -> Result<Option<String>, Error> {
+        let page: Page<'_> = jsonrpc::read_object(page).ok_or(Breach::Shape("tools/list"))?;
+        for definition in page.tools {
+            match Tool::parse(definition, &mut self.interfaces) {
+                Ok((name, tool)) => _ = self.by_name.entry(name).or_insert(tool),
+                Err(left_out) => self.left_out.push(left_out),
+            }
+        }
+        if self.by_name.len() + self.left_out.len() > MAX_TOOLS {
+            return Err(Breach::EndlessList.into());
+        }
+        Ok(page.next_cursor)
+    }
+}
+
+/// What is kept of a text of the upstream.
+fn cut(text: &str) -> String {
+    text.chars().take(KEPT_CHARS).collect()
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page<'a> {
+    #[serde(borrow)]
+    tools: Vec<&'a RawValue>,
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Named<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    input_schema: Option<&'a RawValue>,
+    #[serde(rename = "_meta", borrow)]
+    meta: Option<&'a RawValue>,
+}
+
+/// The interfaces of MCP Apps that the `_meta` of a tool names.
+pub fn interfaces_in(meta: &Value) -> BTreeSet<Box<str>> {
+    let (mut found, mut waiting) = (BTreeSet::new(), vec![meta]);
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::String(uri) if naming::is_interface(uri) => {
+                found.insert(uri.as_str().into());
+            }
+            Value::Array(items) => waiting.extend(items),
+            Value::Object(members) => waiting.extend(members.values()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Why a listed tool cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum InvalidTool {
+    #[error("it has no name")]
+    Nameless,
+    #[error(transparent)]
+    Annotation(#[from] InvalidAnnotation),
+}
+
+impl Tool {
+    fn parse(
+        definition: &RawValue,
+        interfaces: &mut BTreeSet<Box<str>>,
+    ) -> Result<(Box<str>, Self), (String, InvalidTool)> {
+        let named: Named<'_> = jsonrpc::read_object(definition)
+            .ok_or_else(|| (String::new(), InvalidTool::Nameless))?;
+        let mirrors = named.input_schema.map_or(Ok(Vec::new()), header::mirrors);
+        let mirrors = mirrors.map_err(|error| (cut(&named.name), error.into()))?;
+        let meta = named.meta.filter(|raw| raw.get().contains("ui:"));
+        let meta = meta.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        interfaces.extend(interfaces_in(&meta.unwrap_or_default()));
+        Ok((named.name.into(), Self { definition: definition.to_owned(), mirrors }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn pages_add_up_and_unusable_tools_are_left_out() {
+        let mut tools = Tools::default();
+        let first = page(
+            r#"{"tools":[{"name":"b","x":1.0},{"title":"nameless"},["arrayed"],
+               {"name":"bad","inputSchema":{"x-mcp-header":"A"}}],"nextCursor":""}"#,
+        );
+        assert_eq!(tools.add_page(&first).unwrap().as_deref(), Some(""));
+        let last = page(r#"{"tools":[{"name":"a"},{"name":"b","second":true}]}"#);
+        assert_eq!(tools.add_page(&last).unwrap(), None);
+        let listed: Vec<_> = tools.iter().map(|(name, raw)| (name, raw.get())).collect();
+        assert_eq!(listed, [("a", r#"{"name":"a"}"#), ("b", r#"{"name":"b","x":1.0}"#)]);
+        let left_out: Vec<_> = tools.left_out.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(left_out, ["", "", "bad"]);
+        let asked = ["bad", "a", "unheard of"].map(|name| tools.has_left_out(name));
+        assert_eq!(asked, [true, false, false]);
+        for none in ["[]", r#"[[{"name":"a"}],null]"#] {
+            assert!(tools.add_page(&page(none)).is_err());
+        }
+    }
+
+    #[test]
+    fn many_unusable_tools_are_a_few_short_lines() {
+        let mut tools = Tools::default();
+        let unusable =
+            |i: u32| format!(r#"{{"name":"{i:x>9999}","inputSchema":{{"x-mcp-header":1}}}}"#);
+        let all: Vec<_> = (0..900).map(unusable).collect();
+        tools.add_page(&page(&format!(r#"{{"tools":[{}]}}"#, all.join(",")))).unwrap();
+
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let writer = Arc::new(log.reopen().unwrap());
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+        let server = "server/a@1.0.0".parse().unwrap();
+        tracing::subscriber::with_default(subscriber, || tools.warn(&server));
+        let text = std::fs::read_to_string(log.path()).unwrap();
+        assert_eq!(text.lines().count(), LOGGED + 1, "{text}");
+        assert!(text.len() < 20_000 && text.contains("tools=880"), "{text}");
+    }
+
+    #[test]
+    fn only_a_changed_list_is_a_change() {
+        let key: Key = "server/a@1.0.0".parse().unwrap();
+        let server = TargetId::from(&key);
+        let tools = |text: &str| {
+            let mut tools = Tools::default();
+            tools.add_page(&page(text)).unwrap();
+            Arc::new(tools)
+        };
+        let mut all = Definitions::default();
+        all.configure([server.clone()].into_iter().collect());
+        let mut replace =
+            |text: &str| all.replace(&server, tools(text), Arc::new(Features::default()));
+        assert!(replace(r#"{"tools":[]}"#));
+        assert!(replace(r#"{"tools":[{"name":"a"}]}"#));
+        assert!(!replace(r#"{"tools":[{"name":"a"}],"ttlMs":1}"#));
+        assert!(all.find_tool(&key, "a").is_some());
+    }
+}

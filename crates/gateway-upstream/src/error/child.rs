@@ -1,0 +1,35 @@
+//! Errors of child processes that are in use.
+
+/// All child processes of callers are in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{most} callers use a process of their own already, no more are allowed")]
+pub struct Crowded {
+    /// The maximum number of callers with a process of their own.
+    pub most: usize,
+}
+
+/// The reason why a call has not started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoTurn {
+    /// The question of a running call is unanswered.
+    #[error(
+        "another caller's question is unanswered, and the server's questions do not identify their \
+         call; retry later, or set `maxCallerChildren` on the target"
+    )]
+    Unanswered,
+    /// Another call has not ended.
+    #[error(
+        "another call has not ended, and calls run one at a time because the server's questions do not \
+         identify their call; retry later, or set `maxCallerChildren` on the target"
+    )]
+    Running,
+    /// The caller has too many calls in the queue.
+    #[error(
+        "{most} calls of this caller wait for their turn already, and no more are allowed; retry later, \
+         or set `maxCallerChildren` on the target"
+    )]
+    Full {
+        /// The limit.
+        most: usize,
+    },
+}

@@ -1,0 +1,271 @@
+//! The number of requests that an upstream gets at once, and that wait for their turn, first come
+//! first served. A request that finds no room is refused at once.
+//!
+//! One caller has at most half of either: the calls of others find a place while it waits for its
+//! own. The share is fixed, because a call that runs cannot be taken back when another caller comes.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use gateway_policy::Principal;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+use crate::UpstreamLimits;
+
+/// More requests at once than any upstream can be given.
+const MOST_PLACES: u32 = 1 << 20;
+
+/// The admission of requests to one upstream.
+#[derive(Debug)]
+pub(super) struct Gate {
+    room: Semaphore,
+    places: u32,
+    waiting: AtomicUsize,
+    most_waiting: usize,
+    callers: Mutex<HashMap<Principal, Caller>>,
+}
+
+/// The requests of one caller.
+#[derive(Debug)]
+struct Caller {
+    room: Arc<Semaphore>,
+    waiting: usize,
+    /// Requests that run or wait.
+    all: usize,
+}
+
+/// How busy an upstream is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Requests that it works on.
+    pub running: usize,
+    /// Requests that wait for their turn.
+    pub waiting: usize,
+}
+
+/// The upstream has no room for the request. Nothing was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Overloaded {
+    /// Too many requests of all callers wait.
+    #[error("{waiting} requests wait for this server already, no more are allowed")]
+    All {
+        /// The number of requests that wait.
+        waiting: usize,
+    },
+    /// Too many requests of this caller wait.
+    #[error(
+        "{waiting} requests of this caller wait for this server already, no more are allowed for \
+         one caller"
+    )]
+    Caller {
+        /// The number of requests that wait.
+        waiting: usize,
+    },
+    /// All sessions that may be open at the server are in use.
+    #[error("{most} sessions with this server are in use already, no more are allowed")]
+    Sessions {
+        /// The limit.
+        most: usize,
+    },
+    /// All sessions that may be open for this caller are in use.
+    #[error(
+        "{most} sessions of this caller with this server are in use already, no more are allowed \
+         for one caller"
+    )]
+    CallerSessions {
+        /// The limit.
+        most: usize,
+    },
+}
+
+/// The place of one request, until it is dropped. Boxed, because the future of each request holds it.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    _permits: Box<Permits<'a>>,
+}
+
+#[derive(Debug)]
+struct Permits<'a> {
+    // Dropped first: the next request of this caller takes its turn behind those of others.
+    _all: SemaphorePermit<'a>,
+    _own: OwnedSemaphorePermit,
+    _present: Present<'a>,
+}
+
+impl Gate {
+    pub(super) fn new(limits: UpstreamLimits) -> Self {
+        let most = usize::try_from(MOST_PLACES).unwrap_or(usize::MAX);
+        let places = limits.requests.min(most);
+        Self {
+            room: Semaphore::new(places),
+            places: u32::try_from(places).unwrap_or(MOST_PLACES),
+            waiting: AtomicUsize::new(0),
+            most_waiting: limits.waiting,
+            callers: Mutex::default(),
+        }
+    }
+
+    /// Resolves when no request runs.
+    pub(super) async fn emptied(&self) {
+        let _ = self.room.acquire_many(self.places).await;
+    }
+
+    /// How busy it is.
+    pub(super) fn load(&self) -> Load {
+        let running = (self.places as usize).saturating_sub(self.room.available_permits());
+        Load { running, waiting: self.waiting.load(Ordering::SeqCst) }
+    }
+
+    /// Takes a place, if one is free.
+    pub(super) fn try_enter(&self, principal: &Principal) -> Option<Place<'_>> {
+        let (present, room) = self.present(principal);
+        let own = room.try_acquire_owned().ok()?;
+        let all = self.room.try_acquire().ok()?;
+        Some(Place { _permits: Permits { _all: all, _own: own, _present: present }.into() })
+    }
+
+    /// Waits for a place.
+    pub(super) async fn enter(&self, principal: &Principal) -> Result<Place<'_>, Overloaded> {
+        if let Some(place) = self.try_enter(principal) {
+            return Ok(place);
+        }
+        let (present, room) = self.present(principal);
+        let waits = self.wait(&present)?;
+        // The semaphores are never closed.
+        let closed = |_| self.overloaded();
+        let own = room.acquire_owned().await.map_err(closed)?;
+        let all = self.room.acquire().await.map_err(closed)?;
+        drop(waits);
+        Ok(Place { _permits: Permits { _all: all, _own: own, _present: present }.into() })
+    }
+
+    /// The refusal of a request that has waited for too long.
+    pub(super) fn overloaded(&self) -> Overloaded {
+        // And itself, until now.
+        Overloaded::All { waiting: self.waiting.load(Ordering::SeqCst) + 1 }
+    }
+
+    /// Counts a request of a caller, and returns the places of this caller.
+    fn present(&self, principal: &Principal) -> (Present<'_>, Arc<Semaphore>) {
+        let new = || Caller {
+            room: Arc::new(Semaphore::new((self.places as usize).div_ceil(2))),
+            waiting: 0,
+            all: 0,
+        };
+        let mut callers = self.callers();
+        let caller = callers.entry(principal.clone()).or_insert_with(new);
+        caller.all += 1;
+        let room = Arc::clone(&caller.room);
+        drop(callers);
+        (Present { gate: self, principal: principal.clone() }, room)
+    }
+
+    /// Counts a request that waits, unless too many do.
+    fn wait<'a>(&'a self, present: &Present<'a>) -> Result<Waits<'a>, Overloaded> {
+        let most = self.most_waiting.div_ceil(2);
+        let mut callers = self.callers();
+        let all = self.waiting.load(Ordering::SeqCst);
+        if all >= self.most_waiting {
+            return Err(Overloaded::All { waiting: self.most_waiting });
+        }
+        if let Some(caller) = callers.get_mut(&present.principal) {
+            if caller.waiting >= most {
+                return Err(Overloaded::Caller { waiting: most });
+            }
+            caller.waiting += 1;
+        }
+        self.waiting.store(all + 1, Ordering::SeqCst);
+        Ok(Waits { gate: self, principal: present.principal.clone() })
+    }
+
+    fn callers(&self) -> MutexGuard<'_, HashMap<Principal, Caller>> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that runs or waits, until it is dropped.
+#[derive(Debug)]
+struct Present<'a> {
+    gate: &'a Gate,
+    principal: Principal,
+}
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        let mut callers = self.gate.callers();
+        let Some(caller) = callers.get_mut(&self.principal) else { return };
+        caller.all -= 1;
+        if caller.all == 0 {
+            callers.remove(&self.principal);
+        }
+    }
+}
+
+/// A request that waits, until it is dropped, also before its turn.
+struct Waits<'a> {
+    gate: &'a Gate,
+    principal: Principal,
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        let mut callers = self.gate.callers();
+        self.gate.waiting.fetch_sub(1, Ordering::SeqCst);
+        if let Some(caller) = callers.get_mut(&self.principal) {
+            caller.waiting -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn gate(requests: usize, waiting: usize) -> Gate {
+        Gate::new(UpstreamLimits { requests, waiting, ..UpstreamLimits::default() })
+    }
+
+    #[tokio::test]
+    async fn requests_wait_in_order_and_the_rest_is_refused() {
+        let gate = gate(1, 2);
+        let [a, b, c] = ["a", "b", "c"].map(|name| Some(Arc::from(name)));
+        let inside = gate.enter(&a).await.unwrap();
+        let (mut first, mut second) = (Box::pin(gate.enter(&b)), Box::pin(gate.enter(&c)));
+        assert!(first.as_mut().now_or_never().is_none());
+        assert!(second.as_mut().now_or_never().is_none());
+        assert_eq!(gate.enter(&a).await.unwrap_err(), Overloaded::All { waiting: 2 });
+        drop(inside);
+        assert!(second.as_mut().now_or_never().is_none(), "the first comes first");
+        let inside = first.await.unwrap();
+        drop(second);
+        let mut third = Box::pin(gate.enter(&a));
+        assert!(third.as_mut().now_or_never().is_none(), "a request that left takes no room");
+        drop(inside);
+        drop(third.await.unwrap());
+        assert_eq!(gate.load(), Load::default());
+        assert!(gate.callers().is_empty(), "nothing is kept of callers without requests");
+    }
+
+    #[tokio::test]
+    async fn one_caller_has_half_of_the_places() {
+        let gate = gate(4, 2);
+        let (one, other) = (Some(Arc::from("a")), Some(Arc::from("b")));
+        let inside = [gate.enter(&one).await.unwrap(), gate.enter(&one).await.unwrap()];
+        let mut waiting = Box::pin(gate.enter(&one));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert_eq!(gate.enter(&one).await.unwrap_err(), Overloaded::Caller { waiting: 1 });
+        let others = [gate.enter(&other).await.unwrap(), gate.enter(&other).await.unwrap()];
+        assert_eq!(gate.load(), Load { running: 4, waiting: 1 });
+        drop(others);
+        assert!(waiting.as_mut().now_or_never().is_none(), "it has its half");
+        drop(inside);
+        assert!(waiting.await.is_ok());
+    }
+}

@@ -1,0 +1,266 @@
+//! Reading the answer to a POST: JSON or an event stream, within the size limit.
+//!
+//! Deliberately absent: what an answer means for the session.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use gateway_policy::Buffered;
+use gateway_protocol::{
+    jsonrpc::{self, Limits, Message},
+    mcp::header,
+    sse::Events,
+};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE, response};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+
+use super::{super::reply::Reply, Breach, Error, ear::Ear, resume};
+
+/// How long the rest of an event stream is read after the answer, so that its connection can be
+/// used again.
+const REST: Duration = Duration::from_millis(500);
+/// Bytes of messages before an answer that are read in a second.
+const MESSAGE_BYTES_A_SECOND: u64 = 1024 * 1024;
+
+/// What the answer must be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected<'a> {
+    pub(crate) id: u64,
+    pub(crate) limit_bytes: usize,
+    /// The reservation of the caller's request.
+    pub(crate) buffered: Option<&'a Buffered>,
+}
+
+/// What came.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    /// None: the status says no, and the body does not say more.
+    pub(super) reply: Option<Reply>,
+    pub(super) session_id: Option<HeaderValue>,
+}
+
+impl Answer {
+    pub(super) fn into_reply(self) -> Result<Reply, Error> {
+        self.reply.ok_or_else(|| no(self.status))
+    }
+}
+
+/// The error that a status is with which nothing else came.
+pub(super) fn no(status: StatusCode) -> Error {
+    let status_code = status.as_u16();
+    if is_refusal(status) {
+        Error::Refused { status: status_code }
+    } else {
+        Breach::Status(status_code).into()
+    }
+}
+
+/// Whether a status is about who asks or how often, and not about what.
+pub(super) fn is_refusal(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
+    )
+}
+
+/// Reads the answer to a request. What the server says meanwhile goes to the ear.
+pub(super) async fn read(
+    response: Response<Incoming>,
+    expected: Expected<'_>,
+    ear: Ear<'_>,
+) -> Result<Answer, Error> {
+    let (mut head, body) = response.into_parts();
+    let status = head.status;
+    let session_id = head.headers.remove(header::SESSION_ID);
+    let reply = if status.is_success() && is_event_stream(&head.headers) {
+        Some(read_events(body, expected, ear).await?)
+    } else {
+        read_json((&head, body), expected).await?
+    };
+    Ok(Answer { status, reply, session_id })
+}
+
+/// Reads an answer that is no stream of events.
+pub(crate) async fn read_one(
+    response: Response<Incoming>,
+    expected: Expected<'_>,
+) -> Result<Reply, Error> {
+    let (head, body) = response.into_parts();
+    read_json((&head, body), expected).await?.ok_or_else(|| no(head.status))
+}
+
+/// `None`: the status says no, and the body does not say more.
+async fn read_json(
+    (head, body): (&response::Parts, Incoming),
+    expected: Expected<'_>,
+) -> Result<Option<Reply>, Error> {
+    let is_success = head.status.is_success();
+    if is_success && !is_media_type(&head.headers, "application/json") {
+        return Err(Breach::ContentType.into());
+    }
+    let body = read_whole(body, expected.limit_bytes, expected.buffered).await?;
+    match read_response(&body, expected) {
+        Ok(reply) => Ok(Some(reply)),
+        Err(error) if is_success => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Reads the answer to a notification, which has no content that matters.
+pub(super) async fn acknowledgement(response: Response<Incoming>) -> Result<StatusCode, Error> {
+    let status = response.status();
+    read_whole(response.into_body(), 64 * 1024, None).await?;
+    Ok(status)
+}
+
+/// Whether events follow.
+pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
+    is_media_type(headers, "text/event-stream")
+}
+
+fn is_media_type(headers: &HeaderMap, wanted: &str) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let essence = value.split(';').next().unwrap_or("").trim();
+    essence.eq_ignore_ascii_case(wanted)
+}
+
+/// Reads a body to its end, with memory that is reserved chunk by chunk.
+pub(super) async fn read_whole(
+    mut body: Incoming,
+    limit_bytes: usize,
+    buffered: Option<&Buffered>,
+) -> Result<Bytes, Error> {
+    let too_large = || Error::TooLarge { limit_bytes };
+    let announced = body.size_hint().lower();
+    if announced > limit_bytes as u64 {
+        return Err(too_large());
+    }
+    let mut first = Bytes::new();
+    let mut rest = Vec::new();
+    while let Some(chunk) = next_chunk(&mut body).await? {
+        if first.len().max(rest.len()) + chunk.len() > limit_bytes {
+            return Err(too_large());
+        }
+        if let Some(buffered) = buffered {
+            buffered.grow(chunk.len())?;
+        }
+        // Most answers are one chunk, which needs no copy.
+        if first.is_empty() && rest.is_empty() {
+            first = chunk;
+            continue;
+        }
+        if rest.is_empty() {
+            rest.reserve(usize::try_from(announced).unwrap_or(0).max(first.len() + chunk.len()));
+            rest.extend_from_slice(&first);
+        }
+        rest.extend_from_slice(&chunk);
+    }
+    Ok(if rest.is_empty() { first } else { rest.into() })
+}
+
+pub(super) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+            Some(Err(_)) => return Err(Breach::Closed.into()),
+        }
+    }
+}
+
+fn read_response(body: &[u8], expected: Expected<'_>) -> Result<Reply, Error> {
+    match jsonrpc::parse(body, Limits::of_bytes(expected.limit_bytes)) {
+        Ok(Message::Response(response)) => own_response(response, expected.id),
+        Ok(_) => Err(Breach::Garbage(jsonrpc::Invalid::Kind).into()),
+        Err(error) => Err(Breach::Garbage(error).into()),
+    }
+}
+
+/// An error without an id is about the only request that was sent with this POST.
+fn own_response(response: jsonrpc::Response<'_>, id: u64) -> Result<Reply, Error> {
+    match response.id {
+        Some(answered) if answered.as_raw().parse() != Ok(id) => Err(Breach::WrongId.into()),
+        _ => Ok(response.outcome.into()),
+    }
+}
+
+/// How fast the messages before an answer are read. As many bytes as the limit of an answer are
+/// read at once. A stream that is faster after them is read more slowly, and its server waits.
+struct Pace {
+    started: Instant,
+    at_once: usize,
+    read: usize,
+    /// Bytes of memory that are reserved for them.
+    reserved: usize,
+}
+
+impl Pace {
+    fn new(at_once: usize) -> Self {
+        Self { started: Instant::now(), at_once, read: 0, reserved: 0 }
+    }
+
+    /// Counts a message, and returns how long to wait where the stream is too fast.
+    fn count(&mut self, bytes: usize) -> Option<Duration> {
+        self.read += bytes;
+        let excess = self.read.saturating_sub(self.at_once) as u64;
+        let due = Duration::from_micros(excess.saturating_mul(1_000_000) / MESSAGE_BYTES_A_SECOND);
+        Some(due.saturating_sub(self.started.elapsed())).filter(|early| !early.is_zero())
+    }
+}
+
+/// A stream that a legacy server closes before its answer, for reasons of its own, is taken up
+/// again where it ended. The limit holds for each message alone: a call may say more than that in
+/// all before its answer. The reserved memory is that of the largest messages that came together.
+async fn read_events(
+    mut body: Incoming,
+    expected: Expected<'_>,
+    ear: Ear<'_>,
+) -> Result<Reply, Error> {
+    let too_large = || Error::TooLarge { limit_bytes: expected.limit_bytes };
+    let mut events = Events::new(expected.limit_bytes);
+    let mut pace = Box::new(Pace::new(expected.limit_bytes));
+    loop {
+        let Some(chunk) = next_chunk(&mut body).await? else {
+            body = resume::reopen(ear, &events).await?;
+            events.restart();
+            continue;
+        };
+        if let Some(buffered) = expected.buffered {
+            let needed = events.held_bytes() + chunk.len();
+            buffered.grow(needed.saturating_sub(pace.reserved))?;
+            pace.reserved = pace.reserved.max(needed);
+        }
+        events.push(&chunk).map_err(|_| too_large())?;
+        while let Some(data) = events.pop() {
+            match jsonrpc::parse(&data, Limits::of_bytes(expected.limit_bytes)) {
+                Ok(Message::Response(response)) => {
+                    let reply = own_response(response, expected.id)?;
+                    finish(body);
+                    return Ok(reply);
+                }
+                Ok(Message::Request(request)) => ear.asked(&request),
+                Ok(Message::Notification(notification)) => ear.notified(&notification).await,
+                Err(error) => return Err(Breach::Garbage(error).into()),
+            }
+            if let Some(early) = pace.count(data.len()) {
+                Box::pin(tokio::time::sleep(early)).await;
+            }
+        }
+    }
+}
+
+/// Reads a stream to its end, which usually has come already.
+fn finish(mut body: Incoming) {
+    if !body.is_end_stream() {
+        tokio::spawn(async move {
+            let rest = async { while let Ok(Some(_)) = next_chunk(&mut body).await {} };
+            let _ = tokio::time::timeout(REST, rest).await;
+        });
+    }
+}

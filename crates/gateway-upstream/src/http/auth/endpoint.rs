@@ -1,0 +1,198 @@
+//! Asking a token endpoint: client credentials (RFC 6749, section 4.4) and token exchange
+//! (RFC 8693).
+//!
+//! Deliberately absent: what its answers are (`issued.rs`); redirects; refresh tokens, which these
+//! grants do not need.
+
+use std::time::Duration;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use gateway_policy::SubjectToken;
+use http::{
+    HeaderMap, HeaderValue, Method, Request, StatusCode, Uri,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT},
+};
+use tokio::{task::spawn_blocking, time::timeout};
+
+use super::{
+    super::{
+        Client, Error, answer,
+        client::{AGENT, InvalidAddress},
+    },
+    issued::{ACCESS_TOKEN, Issued, read, refusal, sensitive},
+};
+use crate::{
+    Addresses, AuthConfig, ClientAuthentication, TargetId, departure::Body, error::NoToken,
+    secret::redact_url,
+};
+
+const REQUESTS: &str = "gateway_token_requests_total";
+/// Longest answer, in bytes.
+const ANSWER_BYTES: usize = 64 * 1024;
+
+/// One client at one endpoint.
+#[derive(Debug)]
+pub(super) struct TokenEndpoint {
+    server: TargetId,
+    config: AuthConfig,
+    uri: Uri,
+    client: Client,
+}
+
+impl TokenEndpoint {
+    /// Must be called inside a runtime.
+    pub(super) fn open(
+        server: &TargetId,
+        config: &AuthConfig,
+        shared: &Client,
+    ) -> Result<Self, InvalidAddress> {
+        metrics::describe_counter!(REQUESTS, "Requests for tokens that upstreams are shown");
+        let invalid = || InvalidAddress::Url(redact_url(&config.token_url));
+        let uri: Uri = config.token_url.parse().map_err(|_| invalid())?;
+        let client = match &config.tls {
+            // The shared one may have been made for targets without TLS.
+            None if uri.scheme_str() == Some("http") => shared.clone(),
+            files => shared.with(Some(files.clone().unwrap_or_default()), Addresses::Usual)?,
+        };
+        Ok(Self { server: server.clone(), config: config.clone(), uri, client })
+    }
+
+    /// Its address, for people.
+    pub(super) fn shown(&self) -> String {
+        redact_url(&self.config.token_url)
+    }
+
+    /// A new token: in exchange for this one, or the gateway's own.
+    pub(super) async fn fetch(&self, subject: Option<&SubjectToken>) -> Result<Issued, NoToken> {
+        let after_ms = self.client.limits().connect_timeout_ms;
+        let asked = timeout(Duration::from_millis(after_ms), self.ask(subject)).await;
+        let asked = asked.unwrap_or(Err(NoToken::Late { after_ms }));
+        let outcome = match &asked {
+            Ok(_) => "issued",
+            Err(NoToken::Refused { .. }) => "refused",
+            Err(_) => "failed",
+        };
+        let server = self.server.name.as_str().to_owned();
+        metrics::counter!(REQUESTS, "server" => server, "outcome" => outcome).increment(1);
+        asked
+    }
+
+    async fn ask(&self, subject: Option<&SubjectToken>) -> Result<Issued, NoToken> {
+        let secret = self.config.client_secret.clone();
+        let secret = spawn_blocking(move || secret.read()).await;
+        let secret =
+            secret.map_err(|_| NoToken::Unreachable("the gateway is stopping".into()))??;
+        let request = self.request(&secret, subject)?;
+        let answer = self.client.send(&self.server, request).await.map_err(unreachable)?;
+        let status = answer.status();
+        let body = answer::read_whole(answer.into_body(), ANSWER_BYTES, None).await;
+        let body = body.map_err(|e| match e {
+            Error::TooLarge { .. } => NoToken::Unusable("it is longer than 64 KiB"),
+            e => unreachable(e),
+        })?;
+        if status == StatusCode::OK { read(&body, subject) } else { Err(refusal(status, &body)) }
+    }
+
+    fn request(
+        &self,
+        secret: &str,
+        subject: Option<&SubjectToken>,
+    ) -> Result<Request<Body>, NoToken> {
+        let config = &self.config;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        let mut form = form(config, subject);
+        match config.client_authentication {
+            ClientAuthentication::Post => {
+                form.add("client_id", &config.client_id).add("client_secret", secret);
+            }
+            ClientAuthentication::Basic => {
+                let pair = format!("{}:{}", encoded(&config.client_id), encoded(secret));
+                headers.insert(AUTHORIZATION, sensitive("Basic", &BASE64_STANDARD.encode(pair))?);
+            }
+        }
+        let mut request = Request::new(Body::from(Bytes::from(form.0)));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+}
+
+fn unreachable(error: Error) -> NoToken {
+    match error {
+        Error::Timeout { after_ms, .. } => NoToken::Late { after_ms },
+        Error::Unavailable { source, .. } => NoToken::Unreachable(source.to_string()),
+        _ => NoToken::Unreachable("it went away before its answer was complete".to_owned()),
+    }
+}
+
+/// `application/x-www-form-urlencoded`.
+struct Form(String);
+
+impl Form {
+    fn add(&mut self, name: &str, value: &str) -> &mut Self {
+        if !self.0.is_empty() {
+            self.0.push('&');
+        }
+        self.0.push_str(name);
+        self.0.push('=');
+        self.0.push_str(&encoded(value));
+        self
+    }
+}
+
+fn form(config: &AuthConfig, subject: Option<&SubjectToken>) -> Form {
+    let mut form = Form(String::new());
+    match subject {
+        None => form.add("grant_type", "client_credentials"),
+        Some(subject) => form
+            .add("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange")
+            .add("subject_token", subject.expose())
+            .add("subject_token_type", ACCESS_TOKEN)
+            .add("requested_token_type", ACCESS_TOKEN),
+    };
+    if !config.scopes.is_empty() {
+        form.add("scope", &config.scopes.join(" "));
+    }
+    for audience in &config.audience {
+        form.add("audience", audience);
+    }
+    for resource in &config.resource {
+        form.add("resource", resource);
+    }
+    form
+}
+
+/// RFC 6749, appendix B.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'*' => {
+                encoded.push(char::from(byte));
+            }
+            b' ' => encoded.push('+'),
+            byte => {
+                let digit = |four: u8| char::from(b"0123456789ABCDEF"[usize::from(four)]);
+                encoded.extend(['%', digit(byte >> 4), digit(byte & 0xf)]);
+            }
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_is_encoded() {
+        let mut form = Form(String::new());
+        form.add("a", "b c&d=e+f%/é").add("scope", "x:y z");
+        assert_eq!(form.0, "a=b+c%26d%3De%2Bf%25%2F%C3%A9&scope=x%3Ay+z");
+    }
+}

@@ -1,0 +1,29 @@
+//! What happens to a request at the upstream when nobody waits for it any more.
+//!
+//! Deliberately absent: the modern era, in which the end of the connection says it.
+
+use std::sync::Arc;
+
+use super::{Session, Way};
+use crate::message;
+
+/// Tells a legacy server that nobody waits for a request any more.
+pub(super) struct CancelOnDrop<'a> {
+    pub(super) way: &'a Arc<Way>,
+    pub(super) session: &'a Session,
+    pub(super) id: Option<u64>,
+}
+
+impl CancelOnDrop<'_> {
+    pub(super) fn disarm(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.way.post_in_background(self.session, message::cancelled(id), ());
+        }
+    }
+}

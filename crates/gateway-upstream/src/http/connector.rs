@@ -1,0 +1,96 @@
+//! How connections to upstreams are made: TCP to addresses that servers have, and TLS as the files
+//! say at that moment.
+//!
+//! Deliberately absent: keeping connections; the client does.
+
+use std::{
+    future::ready,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::Uri;
+use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector};
+use hyper_util::client::legacy::connect::HttpConnector;
+use registry_tls::Fresh;
+use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
+use tower::Service;
+
+use super::dial::{self, Resolver};
+use crate::{Addresses, TargetConfig, TransportConfig, UpstreamLimits};
+
+/// Makes connections.
+#[derive(Debug, Clone)]
+pub(super) struct Connector {
+    tcp: HttpConnector<Resolver>,
+    tls: Fresh<ClientConfig>,
+    addresses: Addresses,
+}
+
+impl Connector {
+    /// One for all of these targets that have nothing of their own.
+    pub(super) fn shared(targets: &[TargetConfig], limits: UpstreamLimits) -> Self {
+        Self::new(Fresh::fixed(tls(targets)), Addresses::Usual, limits)
+    }
+
+    /// One like it, for a target that has certificates or addresses of its own.
+    pub(super) fn with(
+        &self,
+        tls: Option<Fresh<ClientConfig>>,
+        addresses: Addresses,
+        limits: UpstreamLimits,
+    ) -> Self {
+        Self::new(tls.unwrap_or_else(|| self.tls.clone()), addresses, limits)
+    }
+
+    fn new(tls: Fresh<ClientConfig>, addresses: Addresses, limits: UpstreamLimits) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(Resolver::new(addresses));
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(Duration::from_millis(limits.connect_timeout_ms)));
+        Self { tcp, tls, addresses }
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = <HttpsConnector<HttpConnector<Resolver>> as Service<Uri>>::Response;
+    type Error = <HttpsConnector<HttpConnector<Resolver>> as Service<Uri>>::Error;
+    type Future = <HttpsConnector<HttpConnector<Resolver>> as Service<Uri>>::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.tcp.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        if let Err(refused) = dial::check(&uri, self.addresses) {
+            return Box::pin(ready(Err(refused.into())));
+        }
+        HttpsConnector::from((self.tcp.clone(), self.tls.get())).call(uri)
+    }
+}
+
+/// The certificates of the platform are read only when a target needs them.
+fn tls(targets: &[TargetConfig]) -> ClientConfig {
+    let wants_tls = targets.iter().any(|target| {
+        matches!(&target.transport,
+            TransportConfig::Http { url, tls: None, .. } if url.starts_with("https:"))
+    });
+    let builder = || {
+        ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .expect("the provider has the default versions")
+    };
+    if wants_tls {
+        match builder().try_with_platform_verifier() {
+            Ok(config) => {
+                let mut config = config.with_no_client_auth();
+                config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+                return config;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no certificates to trust; https targets will fail");
+            }
+        }
+    }
+    builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+}

@@ -1,0 +1,256 @@
+//! The stream of what an upstream says to everybody: `subscriptions/listen` of the modern era,
+//! `GET` and `resources/subscribe` of the older one.
+//!
+//! Lists are polled besides, so an upstream without such streams only takes longer. Deliberately
+//! absent: asking anybody over a stream that belongs to nobody in particular.
+
+use std::{
+    pin::pin,
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, stream};
+use gateway_protocol::{
+    jsonrpc::{self, Limits, Message},
+    mcp::Method,
+    sse::Events,
+};
+use http::StatusCode;
+use hyper::body::Incoming;
+use retry_backoff::Backoff;
+use tokio::{sync::oneshot, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    super::{
+        departure::Body,
+        request::{Context, Request},
+        subscriptions::{Subscriptions, Told, Wanted},
+    },
+    Breach, Ear, Error, HttpLink, Outgoing, Reply, Session, Way, answer, request_headers,
+};
+
+/// Before a stream is opened again.
+const FIRST: Duration = Duration::from_millis(250);
+const LONGEST: Duration = Duration::from_secs(30);
+/// How long a server may take to acknowledge a subscription.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Most subscriptions that wait for their answers at once.
+const AT_ONCE: usize = 8;
+
+/// What a legacy server was told in one session.
+#[derive(Default)]
+struct Knows {
+    session: Weak<Session>,
+    told: Told,
+}
+
+/// Follows, with patience, for as long as it is not dropped.
+pub(super) async fn forever(link: &HttpLink, subscriptions: &Subscriptions) {
+    let mut backoff = Backoff::new(FIRST, LONGEST);
+    let mut knows = Knows::default();
+    loop {
+        let mut wanted = subscriptions.wanted();
+        let lasted = tokio::time::Instant::now();
+        let outcome = once(link, subscriptions, (&mut wanted, &mut knows)).await;
+        if let Err(error) = outcome {
+            tracing::debug!(target.server = %link.way.server, %error, "a stream of news ended");
+        }
+        if lasted.elapsed() > LONGEST {
+            backoff.reset();
+        }
+        tokio::select! {
+            () = tokio::time::sleep(backoff.wait()) => {}
+            () = subscriptions.other_than(&wanted) => {}
+        }
+    }
+}
+
+/// One stream to its end; `wanted` follows what the server was told.
+async fn once(
+    link: &HttpLink,
+    subscriptions: &Subscriptions,
+    (wanted, knows): (&mut Wanted, &mut Knows),
+) -> Result<(), Error> {
+    let session = link.session().await?;
+    if session.is_legacy() {
+        if !std::ptr::eq(knows.session.as_ptr(), Arc::as_ptr(&session)) {
+            *knows = Knows { session: Arc::downgrade(&session), told: Told::default() };
+        }
+        let told = &mut knows.told;
+        tell(link, &session, (subscriptions, wanted, told)).await?;
+        let request = link.way.address.get(session.headers.clone());
+        let keep_telling = async {
+            loop {
+                subscriptions.other_than(wanted).await;
+                let next = subscriptions.wanted();
+                tell(link, &session, (subscriptions, &next, told)).await?;
+                // Not before: the stream may end in the middle of that.
+                *wanted = next;
+            }
+        };
+        return tokio::select! {
+            outcome = hear(link, &session, request) => outcome,
+            outcome = keep_telling => outcome,
+            // A stream would keep the session from its end.
+            () = session.forgotten() => Ok(()),
+        };
+    }
+    let mut before = None;
+    loop {
+        let notifications = wanted.filter();
+        let listen = Outgoing::Listen { notifications: &notifications };
+        let id = link.next_id.fetch_add(1, Ordering::Relaxed);
+        link.way.announcer.listening(id, wanted);
+        let headers = request_headers(&session, &listen, &[]);
+        let request = link.way.address.post(headers, listen.write(id, session.era).into());
+        let mut stream = Box::pin(hear(link, &session, request));
+        // Until the server tells over this one, it does over the one before.
+        if let Some(before) = before.take() {
+            let replaced = timeout(PATIENCE, link.way.announcer.is_acknowledged(id));
+            tokio::select! {
+                outcome = &mut stream => return outcome,
+                _ = before => {}
+                _ = replaced => {}
+            }
+        }
+        tokio::select! {
+            outcome = &mut stream => return outcome,
+            () = subscriptions.other_than(wanted) => *wanted = subscriptions.wanted(),
+        }
+        before = Some(stream);
+    }
+}
+
+/// Hears what comes over the stream that this request opens.
+async fn hear(
+    link: &HttpLink,
+    session: &Arc<Session>,
+    request: http::Request<Body>,
+) -> Result<(), Error> {
+    let response = link.way.send(request, &None).await?;
+    let status = response.status();
+    if status == StatusCode::NOT_FOUND && session.has_id {
+        link.forget(session);
+    }
+    if !status.is_success() || !answer::is_event_stream(response.headers()) {
+        return Err(answer::no(status));
+    }
+    let session = (&Arc::downgrade(session), Whom::Nobody);
+    follow(response.into_body(), &link.way, session).await
+}
+
+/// Tells a legacy server which of its resources are of interest besides, and which are not any more.
+/// One that is refused is no reason to hear nothing of the others.
+async fn tell(
+    link: &HttpLink,
+    session: &Arc<Session>,
+    (subscriptions, wanted, told): (&Subscriptions, &Wanted, &mut Told),
+) -> Result<(), Error> {
+    // What this is dropped in the middle of is said once more.
+    let mut next = told.clone();
+    let changes = next.change(wanted);
+    let new = changes.new.into_iter().map(|uri| (Method::Subscribe, uri));
+    let all = new.chain(changes.over.into_iter().map(|uri| (Method::Unsubscribe, uri)));
+    let asked = stream::iter(all).map(async |(method, uri)| {
+        let answer = ask(link, session, (method, &uri)).await;
+        (method, uri, answer)
+    });
+    let mut answers = pin!(asked.buffer_unordered(AT_ONCE));
+    let mut outcome = Ok(());
+    while let Some((method, uri, answer)) = answers.next().await {
+        let is_taken = matches!(answer, Ok(Some(Reply::Result(_))));
+        if method == Method::Subscribe && !is_taken {
+            next.except(&uri);
+        }
+        match answer {
+            Ok(Some(reply)) if method == Method::Subscribe => subscriptions.answered(&uri, reply),
+            Ok(_) => {}
+            Err(error) => outcome = Err(error),
+        }
+    }
+    *told = next;
+    outcome
+}
+
+/// What a legacy server answers, if it is anything in time.
+async fn ask(
+    link: &HttpLink,
+    session: &Arc<Session>,
+    (method, subject): (Method, &str),
+) -> Result<Option<Reply>, Error> {
+    let context = Context::default();
+    let request = Request::plain(method, &[], &context);
+    let outgoing = Outgoing::Asked { subject, request, departure: None };
+    let limit = Duration::from_millis(link.way.client.limits().list_timeout_ms);
+    let Ok(answer) = timeout(limit, link.exchange(session, &outgoing, &[])).await else {
+        return Ok(None);
+    };
+    if session.is_gone(&answer) {
+        link.forget(session);
+        return Err(answer::no(StatusCode::NOT_FOUND));
+    }
+    Ok(answer?.reply)
+}
+
+/// The same in a session that belongs to one caller, who can be asked: what the server says here
+/// without saying to whom can only be meant for that one. It ends with the session. `answered` is
+/// dropped when the server has answered the first time.
+pub(super) async fn own(
+    way: Arc<Way>,
+    (session, ended): (Weak<Session>, CancellationToken),
+    answered: oneshot::Sender<()>,
+) {
+    let mut backoff = Backoff::new(FIRST, LONGEST);
+    let mut answered = Some(answered);
+    let follow = async {
+        while let Some(open) = session.upgrade() {
+            let (headers, on_behalf) = (open.headers.clone(), open.on_behalf());
+            drop(open);
+            let response = way.send(way.address.get(headers), &on_behalf).await;
+            drop(answered.take());
+            let Ok(response) = response else { return };
+            if !response.status().is_success() || !answer::is_event_stream(response.headers()) {
+                return; // there is no such stream
+            }
+            let _ = follow(response.into_body(), &way, (&session, Whom::Caller)).await;
+            tokio::time::sleep(backoff.wait()).await;
+        }
+    };
+    ended.run_until_cancelled(follow).await;
+}
+
+/// For whom is what comes over a stream, unless it is for everybody.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whom {
+    Nobody,
+    /// Who asked last in the session.
+    Caller,
+}
+
+async fn follow(
+    mut body: Incoming,
+    way: &Arc<Way>,
+    (session, whom): (&Weak<Session>, Whom),
+) -> Result<(), Error> {
+    let limit_bytes = way.client.limits().response_bytes;
+    let too_large = |_| Error::TooLarge { limit_bytes };
+    let mut events = Events::new(limit_bytes);
+    while let Some(chunk) = answer::next_chunk(&mut body).await? {
+        events.push(&chunk).map_err(too_large)?;
+        while let Some(data) = events.pop() {
+            let Some(session) = session.upgrade() else { return Ok(()) };
+            let side = session.caller().filter(|_| whom == Whom::Caller);
+            let ear = Ear { way, session: &session, side: side.as_ref() };
+            match jsonrpc::parse(&data, Limits::of_bytes(limit_bytes)) {
+                Ok(Message::Notification(notification)) => ear.notified(&notification).await,
+                Ok(Message::Request(request)) => ear.asked(&request),
+                // The graceful end of a subscription, or its refusal.
+                Ok(Message::Response(_)) => return Ok(()),
+                Err(error) => return Err(Breach::Garbage(error).into()),
+            }
+        }
+    }
+    Ok(())
+}

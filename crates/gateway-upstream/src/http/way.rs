@@ -1,0 +1,151 @@
+//! How an upstream is reached: where it is, and the credentials that go with every request.
+//!
+//! A request that is refused for its token (401) was not looked at; it is made once more with a new
+//! one. Deliberately absent: getting tokens (`auth.rs`), and whatever is in a request.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use gateway_policy::SubjectToken;
+use http::{HeaderValue, Request, Response, StatusCode, header::AUTHORIZATION};
+use hyper::body::Incoming;
+use tokio::sync::Semaphore;
+
+use super::{
+    Client, Error, Outgoing, Session,
+    auth::Auth,
+    client::{Address, InvalidAddress},
+    headers::SecretHeaders,
+};
+use crate::{TargetId, TransportConfig, announce::Announcer, departure::Body};
+
+/// Most answers of the gateway itself to an upstream at once. Each is a request of its own, and so
+/// a connection; what is asked beyond that gets no answer.
+const ANSWERS: usize = 8;
+/// Most questions of an upstream to its callers at once.
+const QUESTIONS: usize = 1_000;
+/// How long something may take for which nobody waits.
+const BACKGROUND: Duration = Duration::from_secs(5);
+
+/// The way to one upstream.
+#[derive(Debug)]
+pub(crate) struct Way {
+    pub(crate) server: TargetId,
+    pub(crate) client: Client,
+    pub(crate) address: Address,
+    pub(super) announcer: Arc<Announcer>,
+    pub(super) answers: Arc<Semaphore>,
+    pub(super) questions: Arc<Semaphore>,
+    headers: SecretHeaders,
+    auth: Option<Auth>,
+}
+
+/// In whose name a request is made; `None`: the gateway's own.
+pub(crate) type OnBehalf = Option<Arc<SubjectToken>>;
+
+impl Way {
+    /// Must be called inside a runtime.
+    pub(crate) fn new(
+        server: TargetId,
+        announcer: Arc<Announcer>,
+        transport: &TransportConfig,
+        shared: &Client,
+    ) -> Result<Self, InvalidAddress> {
+        let TransportConfig::Http { url, headers, auth, tls, addresses } = transport else {
+            return Err(InvalidAddress::Transport);
+        };
+        let client = shared.with(tls.clone(), *addresses)?;
+        let auth = auth.as_deref().map(|auth| Auth::open(&server, auth, shared)).transpose()?;
+        Ok(Self {
+            address: Address::parse(url)?,
+            headers: SecretHeaders::open(&server, headers)?,
+            server,
+            client,
+            announcer,
+            answers: Arc::new(Semaphore::new(ANSWERS)),
+            questions: Arc::new(Semaphore::new(QUESTIONS)),
+            auth,
+        })
+    }
+
+    /// In whose name a caller's request goes. Where that matters, nothing goes in nobody's.
+    pub(crate) fn caller(&self, outgoing: &Outgoing<'_>) -> Result<OnBehalf, Error> {
+        let exchanges = self.auth.as_ref().is_some_and(Auth::exchanges);
+        let Some(request) = outgoing.request().filter(|_| exchanges) else { return Ok(None) };
+        let subject = request.context.subject.clone();
+        subject.map(Some).ok_or_else(|| Error::NoSubject { target: self.server.clone() })
+    }
+
+    /// In whose name a request goes in a session.
+    pub(super) fn on_behalf(&self, session: &Session, outgoing: &Outgoing<'_>) -> OnBehalf {
+        self.caller(outgoing).ok().flatten().or_else(|| session.on_behalf())
+    }
+
+    /// Sends a request and waits for the head of the answer.
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<Body>,
+        on_behalf: &OnBehalf,
+    ) -> Result<Response<Incoming>, Error> {
+        self.headers.add_to(request.headers_mut());
+        match &self.auth {
+            None => self.client.send(&self.server, request).await,
+            // Aside, so that those without need no room for it.
+            Some(auth) => Box::pin(self.send_with_token(auth, request, on_behalf)).await,
+        }
+    }
+
+    async fn send_with_token(
+        &self,
+        auth: &Auth,
+        request: Request<Body>,
+        on_behalf: &OnBehalf,
+    ) -> Result<Response<Incoming>, Error> {
+        let token = auth.token(on_behalf.as_deref()).await?;
+        let first = with_token(request.clone(), token.clone());
+        let response = self.client.send(&self.server, first).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        request.body().came_back();
+        auth.forget(on_behalf.as_deref(), &token);
+        let token = auth.token(on_behalf.as_deref()).await?;
+        self.client.send(&self.server, with_token(request, token)).await
+    }
+
+    /// Sends a message of a session that needs no answer, without waiting for it; `held` is dropped
+    /// afterwards. Only the older era has such messages.
+    pub(super) fn post_in_background(
+        self: &Arc<Self>,
+        session: &Session,
+        body: Bytes,
+        held: impl Send + 'static,
+    ) {
+        if session.is_legacy() {
+            let request = self.address.post(session.headers.clone(), body);
+            self.send_in_background(request, session.on_behalf(), held);
+        }
+    }
+
+    /// Sends a request whose answer does not matter; `held` is dropped afterwards.
+    pub(crate) fn send_in_background(
+        self: &Arc<Self>,
+        request: Request<Body>,
+        on_behalf: OnBehalf,
+        held: impl Send + 'static,
+    ) {
+        let way = Arc::clone(self);
+        self.client.spawn(async move {
+            let sent = tokio::time::timeout(BACKGROUND, way.send(request, &on_behalf)).await;
+            if let Ok(Err(error)) = sent {
+                tracing::debug!(target.server = %way.server, %error, "a notification got lost");
+            }
+            drop(held);
+        });
+    }
+}
+
+fn with_token(mut request: Request<Body>, token: HeaderValue) -> Request<Body> {
+    request.headers_mut().insert(AUTHORIZATION, token);
+    request
+}

@@ -1,0 +1,246 @@
+//! The upstreams of the gateway: MCP servers over HTTP and stdio, and A2A agents.
+//!
+//! Each target is kept connected in the background. Requests of callers need a
+//! [`Permit`](gateway_policy::Permit).
+
+mod a2a;
+mod announce;
+mod attempt;
+mod breaker;
+mod definitions;
+mod departure;
+mod error;
+mod features;
+mod gate;
+#[cfg(target_os = "linux")]
+pub mod guard;
+mod handshake;
+mod http;
+mod lanes;
+mod link;
+mod message;
+mod reply;
+mod request;
+mod roster;
+mod routing;
+mod secret;
+mod settings;
+mod side;
+mod start;
+mod stdio;
+mod subscriptions;
+mod target;
+#[cfg(test)]
+mod tests;
+mod visit;
+
+use std::{sync::Arc, time::Duration};
+
+use gateway_policy::{Permit, Principal};
+use gateway_protocol::{mcp::RawResult, naming::Prefix};
+use registry_core::{Key, entity::Exposure};
+use tokio::sync::{broadcast, watch};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+
+pub use self::{
+    announce::{Announcement, News},
+    breaker::Open,
+    definitions::{Definitions, Tools, interfaces_in},
+    error::{Breach, Crowded, Error, NoCredentials, NoToken, NoTurn, Phase},
+    features::{Entries, Features, renamed},
+    gate::{Load, Overloaded},
+    lanes::Lanes,
+    request::{Context, Request},
+    routing::{Route, Routing, TargetId},
+    secret::{SecretSource, UnusableSecret, redact_url},
+    settings::{
+        Addresses, AuthConfig, ChildLimits, ClientAuthentication, Grant, TargetConfig,
+        TransportConfig, UpstreamLimits,
+    },
+    side::{Answered, Meanwhile, Question, Side},
+    subscriptions::Subscribed,
+    target::{TargetHealth, TargetState},
+};
+use self::{roster::Roster, target::Target};
+
+/// Prefix and exposure of a target's prompts and resources.
+#[derive(Debug, Clone)]
+pub struct Showing {
+    /// The prefix of its names.
+    pub prefix: Prefix,
+    /// Exposed features; `None`: as registered.
+    pub exposes: Option<Vec<Exposure>>,
+}
+
+/// All configured targets.
+#[derive(Debug)]
+pub struct Upstreams {
+    roster: Roster,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    _stop_on_drop: DropGuard,
+}
+
+/// How often things are done, so that tests need not wait.
+#[derive(Debug, Clone, Copy)]
+struct Timing {
+    /// Between two lists of a target that is well.
+    relist: Duration,
+    /// Between two looks whether a target over the network is still there.
+    check: Duration,
+    /// Before the first new attempt at a target that is not; it doubles.
+    retry_first: Duration,
+    /// The longest such wait.
+    retry_longest: Duration,
+    /// How long a child must have lived for its next failure to count as the first.
+    stable: Duration,
+    /// How long a child may take to end before it is ended.
+    grace: Duration,
+    /// How long a caller's own child is kept without a call.
+    idle: Duration,
+    /// How long a caller may take to answer a question.
+    answer: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            relist: Duration::from_mins(1),
+            check: Duration::from_secs(5),
+            retry_first: Duration::from_millis(250),
+            retry_longest: Duration::from_secs(30),
+            stable: Duration::from_secs(10),
+            grace: Duration::from_secs(2),
+            idle: Duration::from_mins(5),
+            answer: Duration::from_mins(5),
+        }
+    }
+}
+
+impl Upstreams {
+    /// Starts to connect to all targets, in the background, and returns at once. Must be called
+    /// inside a runtime.
+    pub fn start(targets: &[TargetConfig], limits: UpstreamLimits) -> Arc<Self> {
+        Self::start_with(targets, limits, Timing::default())
+    }
+
+    fn start_with(targets: &[TargetConfig], limits: UpstreamLimits, timing: Timing) -> Arc<Self> {
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let roster = Roster::new(timing, tasks.clone(), stop.clone());
+        roster.configure(targets, limits);
+        let stop_on_drop = stop.clone().drop_guard();
+        Arc::new(Self { roster, tasks, stop, _stop_on_drop: stop_on_drop })
+    }
+
+    /// Makes these the targets, and returns at once. Those that are configured as before go on;
+    /// those that go finish what they have begun. Must be called inside a runtime.
+    pub fn configure(&self, targets: &[TargetConfig], limits: UpstreamLimits) {
+        self.roster.configure(targets, limits);
+    }
+
+    /// Sends a caller's request. This is the only way to an upstream. Dropping the future cancels
+    /// the request there too.
+    pub async fn send(&self, permit: Permit, request: Request<'_>) -> Result<RawResult, Error> {
+        self.run(permit.server(), permit.subject(), request).await
+    }
+
+    async fn run(
+        &self,
+        server: &Key,
+        subject: &str,
+        request: Request<'_>,
+    ) -> Result<RawResult, Error> {
+        let target = self.target(server)?;
+        if self.stop.is_cancelled() {
+            let source = "the gateway is stopping".into();
+            return Err(Error::Unavailable { target: server.into(), source });
+        }
+        target.send(subject, request).await
+    }
+
+    fn target(&self, server: &Key) -> Result<Arc<Target>, Error> {
+        self.roster.find(server)
+    }
+
+    /// Watches a resource for somebody until what is returned is dropped; updates are announced.
+    pub fn watch(&self, permit: &Permit, principal: &Principal) -> Result<Subscribed, Error> {
+        let target = self.target(permit.server())?;
+        Ok(target.subscriptions().watch(permit.subject(), principal)?)
+    }
+
+    /// What upstreams say to everybody, from now on.
+    pub fn announcements(&self) -> broadcast::Receiver<Announcement> {
+        self.roster.board.subscribe()
+    }
+
+    /// Prefix and exposure of a server's prompts and resources, if it has a target.
+    pub fn showing(&self, server: &Key) -> Option<Showing> {
+        let config = self.roster.config(server)?;
+        Some(Showing { prefix: config.prefix.clone(), exposes: config.exposes.clone() })
+    }
+
+    /// Passes on what a caller says in its session, to where one was opened for it.
+    pub fn tell_session(&self, id: &str, method: &str) {
+        for target in self.roster.running() {
+            target.tell_session(id, method);
+        }
+    }
+
+    /// A caller's session has ended: what was opened for it at upstreams ends too.
+    pub fn end_session(&self, id: &str) {
+        for target in self.roster.running() {
+            target.end_session(id);
+        }
+    }
+
+    /// What every target lists, followed live. It changes only when a list did.
+    pub fn definitions(&self) -> watch::Receiver<Arc<Definitions>> {
+        self.roster.definitions()
+    }
+
+    /// How each target is, in the order of their keys.
+    pub fn health(&self) -> Vec<TargetHealth> {
+        self.roster.health()
+    }
+
+    /// The target of a registered server or agent version; `None` without one.
+    pub fn route(&self, server: &Key) -> Option<Route> {
+        self.roster.route(server)
+    }
+
+    /// Whether the target of a registered server answers; `None` without a target.
+    pub fn is_up(&self, server: &Key) -> Option<bool> {
+        match self.target(server) {
+            Ok(target) => Some(matches!(target.health().state, TargetState::Up { .. })),
+            Err(Error::NotConfigured { .. }) => None,
+            Err(_) => Some(false),
+        }
+    }
+
+    /// Requests a new check of a target. `Some(false)`: the target is stopped; `None`: there is none.
+    pub fn check(&self, target: &TargetId) -> Option<bool> {
+        self.roster.check(target)
+    }
+
+    /// Stops a target, which finishes what it has begun, until it is started again; says whether
+    /// there is one.
+    pub fn stop(&self, target: &TargetId) -> bool {
+        self.roster.stop(target)
+    }
+
+    /// Starts a target that was stopped, and says whether there is one.
+    pub fn start_again(&self, target: &TargetId) -> bool {
+        self.roster.start(target)
+    }
+
+    /// Ends everything that runs in the background, and every child process. New calls are
+    /// refused; those that are under way over HTTP may finish, those to children fail.
+    pub async fn shutdown(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}

@@ -1,0 +1,82 @@
+//! Each message as each era wants it.
+
+use gateway_protocol::{mcp::Param, trace_context::TraceContext};
+use serde_json::{Value, json};
+
+use gateway_protocol::mcp::{LEGACY_VERSIONS, MODERN_VERSION};
+
+use super::*;
+use crate::request::Context;
+
+fn written(outgoing: &Outgoing<'_>, era: Era) -> Value {
+    serde_json::from_slice(&outgoing.write(7, era)).unwrap()
+}
+
+fn raw(value: &Value) -> Box<RawValue> {
+    RawValue::from_string(value.to_string()).unwrap()
+}
+
+fn call<'a>(
+    arguments: Option<&'a RawValue>,
+    params: &'a [Param],
+    context: &'a Context,
+) -> Outgoing<'a> {
+    let request = Request { arguments, ..Request::plain(Method::CallTool, params, context) };
+    Outgoing::Asked { subject: "f\"x", request, departure: None }
+}
+
+#[test]
+fn a_modern_call_says_everything() {
+    let context = Context {
+        caller: None,
+        capabilities: (&*raw(&json!({"elicitation": {}}))).into(),
+        log_level: Some(raw(&json!("info"))),
+        wants_progress: true,
+        trace: TraceContext {
+            parent: Some("00-a\"b".into()),
+            state: None,
+            baggage: Some("k=v".into()),
+        },
+        meta: vec![Param { name: "com.example/x".into(), value: raw(&json!([1])) }],
+        session: None,
+        subject: None,
+        buffered: None,
+    };
+    let arguments = raw(&json!({"a": 1.0}));
+    let params = [Param { name: "requestState".into(), value: raw(&json!("s")) }];
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+        "io.modelcontextprotocol/clientInfo":
+            {"name": "gateway-agent", "version": env!("CARGO_PKG_VERSION")},
+        "io.modelcontextprotocol/logLevel": "info",
+        "progressToken": "gateway-7",
+        "traceparent": "00-a\"b",
+        "baggage": "k=v",
+        "com.example/x": [1],
+    });
+    let params_written = json!(
+        {"name": "f\"x", "arguments": {"a": 1.0}, "requestState": "s", "_meta": meta});
+    assert_eq!(
+        written(&call(Some(&arguments), &params, &context), Era::Modern),
+        json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params_written})
+    );
+}
+
+#[test]
+fn legacy_requests_carry_no_modern_metadata() {
+    let params = |outgoing: &Outgoing<'_>| written(outgoing, Era::Legacy)["params"].clone();
+    let list = |cursor| Outgoing::List { what: Catalogue::Tools, cursor };
+    assert_eq!(params(&list(None)), json!({}));
+    assert_eq!(params(&list(Some(""))), json!({"cursor": ""}));
+    let initialize = params(&Outgoing::Initialize { capabilities: r#"{"roots":{}}"# });
+    assert_eq!(initialize["protocolVersion"], LEGACY_VERSIONS[0]);
+    assert_eq!(initialize["capabilities"], json!({"roots": {}}));
+    let context = Context {
+        log_level: Some(raw(&json!("info"))),
+        trace: TraceContext { parent: Some("p".into()), ..TraceContext::default() },
+        ..Context::default()
+    };
+    let written = params(&call(None, &[], &context));
+    assert_eq!(written, json!({"name": "f\"x", "arguments": {}, "_meta": {"traceparent": "p"}}));
+}

@@ -1,0 +1,159 @@
+//! What an upstream answers: a raw result, of which only the members that steer are read.
+//!
+//! Deliberately absent: checking it against an output schema, and rewriting it for a caller's era.
+
+use std::borrow::Cow;
+
+use gateway_protocol::{
+    jsonrpc::{Object, Outcome, code, read_object},
+    mcp::{Era, Method, RawResult, ResultType, RpcError, TASKS},
+};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+
+use super::{
+    error::{Breach, Error},
+    request::Request,
+};
+
+#[derive(Deserialize)]
+struct Steering<'a> {
+    #[serde(rename = "isError")]
+    is_error: Option<bool>,
+    #[serde(rename = "resultType", borrow)]
+    result_type: Option<Cow<'a, str>>,
+    #[serde(rename = "_meta")]
+    meta: Option<IgnoredAny>,
+    /// The task that a call of 2025-11-25 has begun.
+    #[serde(borrow)]
+    task: Option<&'a RawValue>,
+}
+
+/// Reads the members that the gateway acts on. A type of result is valid only if the method has it,
+/// and that of an extension only if the caller declared the extension.
+pub(super) fn read_result(
+    result: Box<RawValue>,
+    era: Era,
+    request: &Request<'_>,
+) -> Result<RawResult, Error> {
+    let method = request.method;
+    let steering: Steering<'_> = read_object(&result).ok_or(Breach::Shape(method.as_str()))?;
+    let result_type = match steering.result_type.as_deref() {
+        None if steering.task.is_some_and(is_task) && method == Method::CallTool => {
+            if !request.begins_task() {
+                return Err(Breach::ResultType.into());
+            }
+            ResultType::Task
+        }
+        None => ResultType::Absent,
+        Some("complete") => ResultType::Complete,
+        Some("input_required") if method.may_need_input() => ResultType::InputRequired,
+        Some("task") if request.context.capabilities.knows(TASKS) => ResultType::Task,
+        Some(_) => return Err(Breach::ResultType.into()),
+    };
+    let is_error = steering.is_error.unwrap_or(false);
+    let has_meta = steering.meta.is_some();
+    Ok(RawResult { result, is_error, result_type, has_meta, era })
+}
+
+/// Whether a member of a result is a task.
+fn is_task(raw: &RawValue) -> bool {
+    Object::parse(raw).is_ok_and(|members| members.find("taskId").is_some())
+}
+
+/// An answer, cut loose from the bytes that it came in.
+#[derive(Debug)]
+pub(super) enum Reply {
+    Result(Box<RawValue>),
+    Error(RpcError),
+}
+
+impl From<Outcome<'_>> for Reply {
+    fn from(outcome: Outcome<'_>) -> Self {
+        match outcome {
+            Outcome::Result(raw) => Self::Result(raw.to_owned()),
+            Outcome::Error(error) => Self::Error(error.into()),
+        }
+    }
+}
+
+impl Reply {
+    /// Whether the upstream found that our headers do not fit the body.
+    pub(super) fn is_header_mismatch(&self) -> bool {
+        matches!(self, Self::Error(error) if error.code == code::HEADER_MISMATCH)
+    }
+
+    /// The result. Errors about the conversation between the gateway and the upstream are no
+    /// answer to what the caller asked, so they do not pass as such.
+    pub(super) fn into_result(self) -> Result<Box<RawValue>, Error> {
+        match self {
+            Self::Result(raw) => Ok(raw),
+            Self::Error(error) => Err(error.into()),
+        }
+    }
+}
+
+impl From<RpcError> for Error {
+    fn from(RpcError { code, message, data }: RpcError) -> Self {
+        match code {
+            code::HEADER_MISMATCH => Breach::HeadersRefused.into(),
+            code::UNSUPPORTED_PROTOCOL_VERSION => Breach::NoCommonVersion.into(),
+            _ => Self::Rpc { code, message, data },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gateway_protocol::mcp::Method;
+
+    use super::*;
+    use crate::request::Context;
+
+    fn read_for(method: Method, text: &str, context: &Context) -> Result<RawResult, Error> {
+        let request = Request::plain(method, &[], context);
+        let raw = RawValue::from_string(text.to_owned()).unwrap();
+        read_result(raw, Era::Modern, &request)
+    }
+
+    fn read(text: &str) -> Result<RawResult, Error> {
+        read_for(Method::CallTool, text, &Context::default())
+    }
+
+    #[test]
+    fn what_steers_is_read_and_nothing_changes() {
+        let text = r#"{"content":[ {"isError":true} ],"x":1.0}"#;
+        let result = read(text).unwrap();
+        assert_eq!(result.result.get(), text);
+        assert!(!result.is_error && !result.has_meta);
+        assert_eq!(result.result_type, ResultType::Absent);
+
+        let result = read(r#"{"isError":true,"resultType":"complete","_meta":{}}"#).unwrap();
+        assert!(result.is_error && result.has_meta);
+        assert_eq!(result.result_type, ResultType::Complete);
+    }
+
+    #[test]
+    fn results_that_nobody_understands_are_refused() {
+        for text in [
+            "5",
+            "[]",
+            "[false,null,null]",
+            r#"{"isError":"no"}"#,
+            r#"{"isError":true,"isError":false}"#,
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(matches!(error, Error::Protocol { what: Breach::Shape(_) }), "{text}");
+        }
+        let (task, input) = (r#"{"resultType":"task"}"#, r#"{"resultType":"input_required"}"#);
+        let error = read(task).unwrap_err();
+        assert!(matches!(error, Error::Protocol { what: Breach::ResultType }));
+        let error = read_for(Method::Complete, input, &Context::default()).unwrap_err();
+        assert!(matches!(error, Error::Protocol { what: Breach::ResultType }));
+        let declared = format!(r#"{{"extensions":{{"{TASKS}":{{}}}}}}"#);
+        let capabilities = (&*RawValue::from_string(declared).unwrap()).into();
+        let context = Context { capabilities, ..Context::default() };
+        let result = read_for(Method::CallTool, task, &context).unwrap();
+        assert_eq!(result.result_type, ResultType::Task);
+    }
+}

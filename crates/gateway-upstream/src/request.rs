@@ -1,0 +1,97 @@
+//! The requests of callers, independent of the surface that received them.
+
+use std::{sync::Arc, time::Duration};
+
+use gateway_policy::{Buffered, Exhausted, Principal, SubjectToken};
+use gateway_protocol::{
+    mcp::{Capabilities, Method, Param, TASK_PARAM, TASKS},
+    trace_context::TraceContext,
+};
+use serde_json::value::RawValue;
+
+use super::Side;
+
+/// A request of a caller. The permit names its subject.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The method.
+    pub method: Method,
+    /// The arguments of a tool. `None` is sent as an empty object.
+    pub arguments: Option<&'a RawValue>,
+    /// The other parameters, without the subject and `_meta`.
+    pub params: &'a [Param],
+    /// The context of the caller.
+    pub context: &'a Context,
+    /// Whether the request is registered as idempotent.
+    pub is_repeatable: bool,
+    /// The timeout. `None`: the timeout of all calls.
+    pub timeout: Option<Duration>,
+    /// The trace context for the upstream.
+    pub trace: &'a TraceContext,
+    /// The channel to the caller during the request.
+    pub side: Option<&'a Side>,
+    /// The owner of the share that the request uses.
+    pub principal: &'a Principal,
+}
+
+impl<'a> Request<'a> {
+    /// Whether the request starts a task of 2025-11-25.
+    pub(super) fn begins_task(&self) -> bool {
+        self.method == Method::CallTool
+            && self.params.iter().any(|param| &*param.name == TASK_PARAM)
+    }
+
+    /// Creates a request of the gateway itself.
+    pub(super) fn plain(method: Method, params: &'a [Param], context: &'a Context) -> Self {
+        let trace = &context.trace;
+        let (arguments, is_repeatable, side, timeout) = (None, false, None, None);
+        let principal = &None;
+        Self { method, arguments, params, context, is_repeatable, timeout, trace, side, principal }
+    }
+}
+
+/// The context of a caller.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    /// The capabilities of the client.
+    pub capabilities: Capabilities,
+    /// The lowest severity of wanted log messages, as a JSON string.
+    pub log_level: Option<Box<RawValue>>,
+    /// Whether the client wants progress notifications.
+    pub wants_progress: bool,
+    /// The trace context of the client.
+    pub trace: TraceContext,
+    /// The members of `_meta` that the protocol does not define.
+    pub meta: Vec<Param>,
+    /// The legacy session of the caller. A server with sessions gets one per session.
+    pub session: Option<Arc<str>>,
+    /// The identity of the caller, which can have a child process of its own.
+    pub caller: Option<Arc<str>>,
+    /// The token of the caller, for token exchange.
+    pub subject: Option<Arc<SubjectToken>>,
+    /// The memory reserved for the request and its results; none for the gateway's own requests.
+    pub buffered: Option<Arc<Buffered>>,
+}
+
+impl Context {
+    /// Reserves memory for a part of a result.
+    pub fn buffer(&self, bytes: usize) -> Result<(), Exhausted> {
+        self.buffered.as_ref().map_or(Ok(()), |buffered| buffered.grow(bytes))
+    }
+
+    /// Returns the context of a step. Memory for its result is released when the step ends.
+    pub fn of_step(&self) -> Self {
+        let buffered = self.buffered.as_ref().map(|buffered| buffered.part());
+        Self { buffered, ..self.clone() }
+    }
+
+    /// The caller whose share of the gateway's memory and threads the request uses.
+    pub fn payer(&self) -> &Principal {
+        self.buffered.as_ref().map_or(&None, |buffered| buffered.principal())
+    }
+
+    /// Returns the context without support for tasks, whose results would bypass the projection.
+    pub fn without_tasks(&self) -> Self {
+        Self { capabilities: self.capabilities.without(TASKS), ..self.clone() }
+    }
+}

@@ -1,0 +1,248 @@
+//! Which targets there are, and which of them run: as the configuration has them now, and as an
+//! operator says.
+//!
+//! A change replaces the whole roster, so that requests look it up without waiting for one. A
+//! target that goes gets no new requests and finishes those that it has. Deliberately absent:
+//! remembering an operator's word; a restart starts everything.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use arc_swap::ArcSwap;
+use foldhash::HashMap;
+use registry_core::Key;
+use tokio::{runtime::Handle, sync::watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    Error, TargetHealth, TargetState, Timing,
+    announce::Board,
+    definitions::Definitions,
+    gate::Load,
+    http::Client,
+    routing::{Route, Routing, TargetId},
+    start::Start,
+    subscriptions::Subscriptions,
+    target::Target,
+};
+use crate::{TargetConfig, UpstreamLimits};
+
+/// All targets.
+#[derive(Debug)]
+pub(super) struct Roster {
+    entries: ArcSwap<Entries>,
+    routing: ArcSwap<Routing>,
+    /// Held while the roster is changed.
+    changing: Mutex<()>,
+    pub(super) board: Board,
+    publish: Arc<watch::Sender<Arc<Definitions>>>,
+    watched: Mutex<HashMap<TargetId, Weak<Subscriptions>>>,
+    timing: Timing,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    /// Where targets run, whoever starts them.
+    runtime: Handle,
+}
+
+type Entries = HashMap<TargetId, Entry>;
+
+/// One configured target.
+#[derive(Debug, Clone)]
+struct Entry {
+    config: Arc<TargetConfig>,
+    limits: UpstreamLimits,
+    /// They outlive a target that is started anew.
+    subscriptions: Arc<Subscriptions>,
+    /// `None`: an operator has stopped it.
+    running: Option<Arc<Target>>,
+}
+
+impl Roster {
+    /// An empty one. Must be called inside the runtime that its targets are to run in.
+    pub(super) fn new(timing: Timing, tasks: TaskTracker, stop: CancellationToken) -> Self {
+        Self {
+            entries: ArcSwap::default(),
+            routing: ArcSwap::default(),
+            changing: Mutex::new(()),
+            board: Board::new(),
+            publish: Arc::default(),
+            watched: Mutex::default(),
+            timing,
+            tasks,
+            stop,
+            runtime: Handle::current(),
+        }
+    }
+
+    /// The target of a registered server.
+    pub(super) fn find(&self, server: &Key) -> Result<Arc<Target>, Error> {
+        let entry = self.entry_of(server);
+        let entry = entry.ok_or_else(|| Error::NotConfigured { server: server.clone() })?;
+        entry.running.ok_or_else(|| Error::Stopped { server: server.clone() })
+    }
+
+    /// Requests a new check of a target. `Some(false)`: the target is stopped; `None`: there is none.
+    pub(super) fn check(&self, target: &TargetId) -> Option<bool> {
+        let entries = self.entries.load();
+        let running = entries.get(target)?.running.as_ref();
+        Some(running.inspect(|target| target.check()).is_some())
+    }
+
+    /// The configuration of a server's target, whether it runs or not.
+    pub(super) fn config(&self, server: &Key) -> Option<Arc<TargetConfig>> {
+        self.entry_of(server).map(|entry| entry.config)
+    }
+
+    /// The target of a registered server or agent version.
+    pub(super) fn route(&self, server: &Key) -> Option<Route> {
+        self.routing.load().resolve(server)
+    }
+
+    fn entry_of(&self, server: &Key) -> Option<Entry> {
+        let route = self.route(server)?;
+        self.entries.load().get(&route.target).cloned()
+    }
+
+    /// All that run.
+    pub(super) fn running(&self) -> impl Iterator<Item = Arc<Target>> + use<> {
+        let running: Vec<_> =
+            self.entries.load().values().filter_map(|entry| entry.running.clone()).collect();
+        running.into_iter()
+    }
+
+    /// What every target lists.
+    pub(super) fn definitions(&self) -> watch::Receiver<Arc<Definitions>> {
+        self.publish.subscribe()
+    }
+
+    /// How each target is, in the order of their keys.
+    pub(super) fn health(&self) -> Vec<TargetHealth> {
+        let mut health: Vec<_> = self.entries.load().values().map(Entry::health).collect();
+        health.sort_by(|a, b| a.server.cmp(&b.server));
+        health
+    }
+
+    /// Makes these the targets. Those that are configured as before go on as they are.
+    pub(super) fn configure(&self, targets: &[TargetConfig], limits: UpstreamLimits) {
+        let client = Client::new(targets, limits, self.tasks.clone());
+        self.change(|entries| {
+            let entry = |config: &TargetConfig| {
+                let known = entries.get(&config.server);
+                let entry = match known {
+                    Some(known) if known.is_as(config, limits) => {
+                        Entry { config: Arc::new(config.clone()), ..known.clone() }
+                    }
+                    known => self.entry(config, limits, known, &client),
+                };
+                (config.server.clone(), entry)
+            };
+            targets.iter().map(entry).collect()
+        });
+        let routing: Routing = targets.iter().map(|target| target.server.clone()).collect();
+        self.routing.store(Arc::new(routing.clone()));
+        self.publish.send_if_modified(|all| Arc::make_mut(all).configure(routing));
+    }
+
+    /// Stops a target, and says whether there is one; its calls are refused until it is started.
+    pub(super) fn stop(&self, server: &TargetId) -> bool {
+        self.change_one(server, |entry| Entry { running: None, ..entry.clone() })
+    }
+
+    /// Starts a target that was stopped, and says whether there is one.
+    pub(super) fn start(&self, server: &TargetId) -> bool {
+        self.change_one(server, |entry| {
+            if entry.running.as_ref().is_some_and(|target| !target.is_broken()) {
+                return entry.clone();
+            }
+            let config = std::slice::from_ref(&*entry.config);
+            let client = Client::new(config, entry.limits, self.tasks.clone());
+            self.entry(&entry.config, entry.limits, Some(entry), &client)
+        })
+    }
+
+    /// Begins a target in place of the one that is known.
+    fn entry(
+        &self,
+        config: &TargetConfig,
+        limits: UpstreamLimits,
+        known: Option<&Entry>,
+        client: &Client,
+    ) -> Entry {
+        let subscriptions = match known {
+            Some(known) => Arc::clone(&known.subscriptions),
+            None => self.subscriptions_of(&config.server),
+        };
+        let start = Start {
+            config,
+            limits,
+            timing: self.timing,
+            stop: &self.stop,
+            publish: &self.publish,
+            board: &self.board,
+            subscriptions: &subscriptions,
+        };
+        let _there = self.runtime.enter();
+        let running = Some(Target::start(&start, client, &self.tasks));
+        Entry { config: Arc::new(config.clone()), limits, subscriptions, running }
+    }
+
+    /// What is watched at a server outlives its target while anybody watches it.
+    fn subscriptions_of(&self, server: &TargetId) -> Arc<Subscriptions> {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.retain(|_, subscriptions| subscriptions.strong_count() > 0);
+        let known = watched.get(server).and_then(Weak::upgrade);
+        let subscriptions = known.unwrap_or_default();
+        watched.insert(server.clone(), Arc::downgrade(&subscriptions));
+        subscriptions
+    }
+
+    fn change_one(&self, server: &TargetId, change: impl FnOnce(&Entry) -> Entry) -> bool {
+        let mut is_known = false;
+        self.change(|entries| {
+            let mut entries = entries.clone();
+            if let Some(entry) = entries.get_mut(server) {
+                is_known = true;
+                *entry = change(entry);
+            }
+            entries
+        });
+        is_known
+    }
+
+    /// Replaces the roster; what runs no more in the new one is retired.
+    fn change(&self, change: impl FnOnce(&Entries) -> Entries) {
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.entries.load_full();
+        let after = Arc::new(change(&before));
+        self.entries.store(Arc::clone(&after));
+        for (server, target) in before.iter().filter_map(|(key, e)| Some((key, e.running.clone()?)))
+        {
+            let now = after.get(server).and_then(|entry| entry.running.as_ref());
+            if !now.is_some_and(|now| Arc::ptr_eq(now, &target)) {
+                self.tasks.spawn_on(async move { target.retire().await }, &self.runtime);
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// Whether the target is configured so already, and needs no new attempt.
+    fn is_as(&self, config: &TargetConfig, limits: UpstreamLimits) -> bool {
+        let is_broken = self.running.as_ref().is_some_and(|target| target.is_broken());
+        // A target does not need what callers see of it.
+        let shown = TargetConfig { exposes: config.exposes.clone(), ..(*self.config).clone() };
+        shown == *config && self.limits == limits && !is_broken
+    }
+
+    fn health(&self) -> TargetHealth {
+        if let Some(target) = &self.running {
+            return target.health();
+        }
+        TargetHealth {
+            server: self.config.server.clone(),
+            prefix: self.config.prefix.as_str().to_owned(),
+            is_spared: false,
+            load: Load::default(),
+            state: TargetState::Stopped,
+        }
+    }
+}

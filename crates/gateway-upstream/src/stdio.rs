@@ -1,0 +1,149 @@
+//! MCP over the standard streams of a child process: one supervised child for each target, shared
+//! by all calls; where that is configured, callers that are told apart have one of their own.
+//!
+//! Deliberately absent: sandboxing of the child; what is configured is trusted.
+
+mod child;
+mod connection;
+mod former;
+mod lines;
+mod log;
+mod own;
+mod questions;
+mod supervisor;
+mod text;
+mod turns;
+
+use std::{sync::Arc, time::Duration};
+
+use gateway_protocol::mcp::Era;
+use tokio::{sync::watch, time::timeout};
+use tokio_util::task::TaskTracker;
+
+use self::{
+    connection::Connection,
+    own::OwnChildren,
+    supervisor::{Plan, Supervisor},
+};
+use super::{
+    announce::Announcer,
+    error::{Error, Phase},
+    handshake::About,
+    message::Outgoing,
+    reply::Reply,
+    routing::TargetId,
+    start::Start,
+    subscriptions::Subscriptions,
+};
+use crate::TransportConfig;
+
+/// How the child is.
+#[derive(Debug, Clone)]
+enum Status {
+    /// It was started, and did not introduce itself yet.
+    Starting,
+    /// It can be called.
+    Up(Arc<Connection>),
+    /// It ended or could not be started, and will be again after a while.
+    Down(Arc<str>),
+}
+
+/// One upstream behind a child process.
+#[derive(Debug)]
+pub(super) struct StdioLink {
+    server: TargetId,
+    status: watch::Receiver<Status>,
+    own: Option<OwnChildren>,
+    connect_timeout_ms: u64,
+}
+
+impl StdioLink {
+    /// Starts the child, and gives the link to it.
+    pub(super) fn start(start: &Start<'_>, announcer: Arc<Announcer>, tasks: &TaskTracker) -> Self {
+        let (report, status) = watch::channel(Status::Starting);
+        let plan = Arc::new(Plan::new(start, announcer));
+        let most = match start.config.transport {
+            TransportConfig::Stdio { most_own, .. } => most_own,
+            TransportConfig::Http { .. } => None,
+        };
+        let place = (tasks.clone(), start.stop.clone());
+        let own = most.map(|most| OwnChildren::new(Arc::clone(&plan), most, place));
+        tasks.spawn(Supervisor::new(plan, report).run(start.stop.clone()));
+        Self {
+            server: start.config.server.clone(),
+            status,
+            own,
+            connect_timeout_ms: start.limits.connect_timeout_ms,
+        }
+    }
+
+    /// What the child speaks, as far as it is known.
+    pub(super) fn era(&self) -> Option<Era> {
+        match &*self.status.borrow() {
+            Status::Up(connection) => Some(connection.era()),
+            Status::Starting | Status::Down(_) => None,
+        }
+    }
+
+    /// Sends a request and waits for its answer. Dropping the future tells the child to cancel.
+    pub(super) async fn request(&self, outgoing: &Outgoing<'_>) -> Result<(Reply, Era), Error> {
+        let caller = outgoing.request().and_then(|request| request.context.caller.as_ref());
+        let lease = match (&self.own, caller) {
+            (Some(own), Some(caller)) => Some(own.lease(caller).await?),
+            _ => None,
+        };
+        let status = lease.as_ref().map_or(&self.status, |lease| &lease.status);
+        let connection = self.connection(status).await?;
+        Ok((connection.request(outgoing).await?, connection.era()))
+    }
+
+    /// What the child said of itself.
+    pub(super) fn about(&self) -> Option<Arc<About>> {
+        match &*self.status.borrow() {
+            Status::Up(connection) => connection.about(),
+            Status::Starting | Status::Down(_) => None,
+        }
+    }
+
+    /// Follows what the child says to everybody, whichever child it is.
+    pub(super) async fn listen(&self, subscriptions: &Subscriptions) {
+        let (mut up, mut down) = (self.status.clone(), self.status.clone());
+        loop {
+            let is_up = |status: &Status| matches!(status, Status::Up(_));
+            let Ok(status) = up.wait_for(is_up).await.map(|status| status.clone()) else { return };
+            let Status::Up(connection) = status else { continue };
+            let is_other = |status: &Status| !matches!(status, Status::Up(current) if Arc::ptr_eq(current, &connection));
+            tokio::select! {
+                () = connection.listen(subscriptions) => {}
+                _ = down.wait_for(is_other) => {}
+            }
+        }
+    }
+
+    /// The running child's connection; a child that is just starting is waited for.
+    async fn connection(&self, status: &watch::Receiver<Status>) -> Result<Arc<Connection>, Error> {
+        let known = status.borrow().clone();
+        let status = match known {
+            Status::Starting => self.settled(status.clone()).await?,
+            known => known,
+        };
+        let reason = match status {
+            Status::Up(connection) => return Ok(connection),
+            Status::Down(reason) => reason,
+            Status::Starting => "the process is starting".into(),
+        };
+        Err(Error::Unavailable { target: self.server.clone(), source: reason.as_ref().into() })
+    }
+
+    async fn settled(&self, mut status: watch::Receiver<Status>) -> Result<Status, Error> {
+        let settled = status.wait_for(|status| !matches!(status, Status::Starting));
+        match timeout(Duration::from_millis(self.connect_timeout_ms), settled).await {
+            Ok(Ok(status)) => Ok(status.clone()),
+            Ok(Err(_)) => Ok(Status::Down("the gateway is stopping".into())),
+            Err(_) => {
+                let after_ms = self.connect_timeout_ms;
+                Err(Error::Timeout { phase: Phase::Connect, after_ms })
+            }
+        }
+    }
+}

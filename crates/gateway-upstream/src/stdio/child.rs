@@ -1,0 +1,176 @@
+//! The child process: started with a clean environment in a process group of its own, and ended
+//! with everything that it started.
+//!
+//! On Linux a guard stands between, which also ends it when the gateway is killed outright. Deliberately
+//! absent: when to end it; the supervisor decides.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    os::unix::process::ExitStatusExt as _,
+    path::Path,
+    process::{ExitStatus, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
+use tokio::{
+    process::{ChildStderr, ChildStdin, ChildStdout},
+    time::timeout,
+};
+
+use crate::{
+    ChildLimits, TransportConfig,
+    secret::{SecretSource, UnusableSecret},
+};
+
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
+const SIGXCPU: i32 = 24;
+
+/// How long a child may take to notice that its standard input was closed.
+const NOTICE: Duration = Duration::from_millis(300);
+
+/// A running child. Dropping it ends it and whatever it started.
+#[derive(Debug)]
+pub(super) struct Child {
+    process: Box<dyn ChildWrapper>,
+    /// Whether the process is a guard, which must be left alive to do its work.
+    is_guarded: bool,
+}
+
+/// How a child stopped working.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) how: Arc<str>,
+    /// The remedy for an operator.
+    pub(super) remedy: Option<&'static str>,
+}
+
+impl<T: Into<Arc<str>>> From<T> for End {
+    fn from(how: T) -> Self {
+        Self { how: how.into(), remedy: None }
+    }
+}
+
+impl End {
+    fn of(status: ExitStatus) -> Self {
+        let remedy = match (status.code(), status.signal()) {
+            (Some(127), _) => "install the program, or correct `stdio.command`",
+            (Some(126), _) => "make `stdio.command` an executable file",
+            (Some(_), _) => "read the standard error of the process in this log",
+            (None, Some(SIGKILL)) => {
+                "give the process more memory if the system ran out of it (see the kernel's log)"
+            }
+            (None, Some(SIGXCPU)) => "raise `stdio.limits.cpuSeconds`",
+            (None, _) => "report the crash to the author of the server",
+        };
+        Self { how: format!("the process ended with {status}").into(), remedy: Some(remedy) }
+    }
+}
+
+/// Its standard streams.
+#[derive(Debug)]
+pub(super) struct Streams {
+    pub(super) stdin: ChildStdin,
+    pub(super) stdout: ChildStdout,
+    pub(super) stderr: ChildStderr,
+}
+
+impl Child {
+    /// Starts what is configured.
+    pub(super) fn start(config: &TransportConfig) -> io::Result<(Self, Streams)> {
+        let TransportConfig::Stdio { command, args, env, cwd, limits, .. } = config else {
+            return Err(io::Error::other("the target is no child process"));
+        };
+        let value = |(name, secret): (&String, &SecretSource)| Ok((name.clone(), secret.read()?));
+        let env: Result<Vec<_>, UnusableSecret> = env.iter().map(value).collect();
+        let env = env.map_err(io::Error::other)?;
+        let guarded = guarded(command, args, *limits);
+        let is_guarded = guarded.is_some();
+        let (program, args) = guarded
+            .unwrap_or_else(|| (command.as_os_str(), args.iter().map(OsString::from).collect()));
+        let mut wrap = CommandWrap::with_new(program, |process| {
+            process.args(args).env_clear();
+            #[cfg(target_os = "linux")]
+            if is_guarded {
+                process.arg0(crate::guard::NAME);
+            }
+            process.envs(env.iter().cloned());
+            process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            if let Some(cwd) = cwd {
+                process.current_dir(cwd);
+            }
+        });
+        wrap.wrap(ProcessGroup::leader());
+        if !is_guarded {
+            wrap.wrap(KillOnDrop); // a guard sees for itself that the gateway is gone
+        }
+        let mut child = Self { process: wrap.spawn()?, is_guarded };
+        let streams = child.take_streams().ok_or_else(|| io::Error::other("a pipe is missing"))?;
+        Ok((child, streams))
+    }
+
+    fn take_streams(&mut self) -> Option<Streams> {
+        Some(Streams {
+            stdin: self.process.stdin().take()?,
+            stdout: self.process.stdout().take()?,
+            stderr: self.process.stderr().take()?,
+        })
+    }
+
+    /// Waits for the end of the process.
+    pub(super) async fn ended(&mut self) -> End {
+        // Only the child itself is waited for; what it left behind is swept up by `end`.
+        match self.process.inner_mut().wait().await {
+            Ok(status) => End::of(status),
+            Err(error) => format!("the process was lost: {error}").into(),
+        }
+    }
+
+    /// Ends it and whatever it started: its input must be closed already, then it is asked, then
+    /// killed.
+    pub(super) async fn end(mut self, grace: Duration) {
+        if timeout(NOTICE, self.ended()).await.is_err() {
+            let _ = self.process.signal(SIGTERM);
+            let _ = timeout(grace, self.ended()).await;
+        }
+        self.sweep();
+        let _ = timeout(grace, self.ended()).await;
+        let _ = self.process.start_kill(); // the group, should its guard have been killed
+    }
+
+    /// Kills it and what it left behind; a guard finds also what left the group.
+    fn sweep(&mut self) {
+        if self.is_guarded {
+            #[cfg(target_os = "linux")]
+            self.process.id().into_iter().for_each(crate::guard::end_at_once);
+        } else {
+            let _ = self.process.start_kill();
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.sweep();
+    }
+}
+
+/// The program and its arguments behind a guard, where there can be one.
+#[cfg(target_os = "linux")]
+fn guarded<'a>(
+    program: &'a Path,
+    args: &[String],
+    limits: ChildLimits,
+) -> Option<(&'a OsStr, Vec<OsString>)> {
+    use crate::guard;
+    let arguments = guard::arguments(limits, program.as_os_str(), args.iter().map(OsStr::new));
+    arguments.map(|arguments| (OsStr::new(guard::PROGRAM), arguments))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn guarded<'a>(_: &'a Path, _: &[String], _: ChildLimits) -> Option<(&'a OsStr, Vec<OsString>)> {
+    None
+}

@@ -1,0 +1,396 @@
+//! The conversation with one child: many requests at once over one pair of streams.
+//!
+//! Deliberately absent: reading and writing the streams (the supervisor's tasks do).
+
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use gateway_protocol::{
+    jsonrpc::{self, Limits, Message, Outcome},
+    mcp::{Era, Method},
+};
+use tokio::{
+    sync::{Notify, mpsc, oneshot},
+    time::timeout,
+};
+
+use super::{
+    super::{
+        announce::Announcer,
+        departure::Departure,
+        error::Error,
+        handshake::About,
+        message::{self, Outgoing},
+        reply::Reply,
+        request::{Context, Request},
+        routing::TargetId,
+        side::Side,
+        subscriptions::{Subscriptions, Told},
+    },
+    lines::Line,
+    questions::{Asker, Questions},
+    text::{on_one_line, response_id},
+    turns::Habits,
+};
+use crate::UpstreamLimits;
+
+/// How many messages may wait for a child that does not read.
+const QUEUE: usize = 64;
+/// How long a child may take to answer a subscription.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Who waits for an answer.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// `None`: the request was cancelled and the child may still work on it.
+    answer: Option<oneshot::Sender<Result<Reply, Error>>>,
+    /// The caller, if it is one.
+    pub(super) side: Option<Side>,
+    pub(super) asker: Option<Asker>,
+}
+
+/// One conversation.
+#[derive(Debug)]
+pub(super) struct Connection {
+    server: TargetId,
+    limit_bytes: usize,
+    era: OnceLock<Era>,
+    about: OnceLock<Arc<About>>,
+    next_id: AtomicU64,
+    outgoing: mpsc::Sender<Bytes>,
+    /// Who waits for which answer; none once the child is gone.
+    pending: Mutex<Option<HashMap<u64, Waiting>>>,
+    questions: Questions,
+    /// How the child ended.
+    ended: OnceLock<Arc<str>>,
+    announcer: Arc<Announcer>,
+    /// Lists that were given up since the last line from the child.
+    unanswered: AtomicU64,
+    /// How many of them are too many.
+    patience: u64,
+    hung: Notify,
+}
+
+impl Connection {
+    /// A conversation, and what must be written to the child.
+    pub(super) fn new(
+        server: TargetId,
+        limits: UpstreamLimits,
+        (announcer, habits): (Arc<Announcer>, Arc<Habits>),
+    ) -> (Arc<Self>, mpsc::Receiver<Bytes>) {
+        let (outgoing, to_write) = mpsc::channel(QUEUE);
+        let connection = Self {
+            server,
+            limit_bytes: limits.response_bytes,
+            era: OnceLock::new(),
+            about: OnceLock::new(),
+            next_id: AtomicU64::new(1),
+            outgoing,
+            pending: Mutex::new(Some(HashMap::new())),
+            questions: Questions::new(habits, limits),
+            ended: OnceLock::new(),
+            announcer,
+            unanswered: AtomicU64::new(0),
+            // Two, but not before the longest call is over: many servers do one thing at a time.
+            patience: (limits.call_timeout_ms / limits.list_timeout_ms.max(1) + 1).max(2),
+            hung: Notify::new(),
+        };
+        (Arc::new(connection), to_write)
+    }
+
+    /// The era; legacy until something else is known.
+    pub(super) fn era(&self) -> Era {
+        self.settled_era().unwrap_or(Era::Legacy)
+    }
+
+    /// The era once the handshake is done.
+    pub(super) fn settled_era(&self) -> Option<Era> {
+        self.era.get().copied()
+    }
+
+    /// Settles the era.
+    pub(super) fn settle(&self, era: Era, about: Option<About>) {
+        self.introduced(about);
+        let _ = self.era.set(era);
+    }
+
+    /// Keeps what the child said of itself.
+    pub(super) fn introduced(&self, about: Option<About>) {
+        if let Some(about) = about {
+            let _ = self.about.set(Arc::new(about));
+        }
+    }
+
+    /// What the child said of itself.
+    pub(super) fn about(&self) -> Option<Arc<About>> {
+        self.about.get().cloned()
+    }
+
+    /// Sends a request in the settled era, and waits for its answer.
+    pub(super) async fn request(self: &Arc<Self>, outgoing: &Outgoing<'_>) -> Result<Reply, Error> {
+        self.request_in(self.era(), outgoing).await
+    }
+
+    /// Sends a request in this era, and waits for its answer.
+    pub(super) async fn request_in(
+        self: &Arc<Self>,
+        era: Era,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<Reply, Error> {
+        let asker = match era {
+            Era::Legacy => self.questions.enter(outgoing).await?,
+            Era::Modern => None,
+        };
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (answer, answered) = oneshot::channel();
+        let side = outgoing.request().and_then(|request| request.side).cloned();
+        let has_token = asker.as_ref().is_some_and(Asker::has_token);
+        let waiting = Waiting { answer: Some(answer), side, asker };
+        match self.pending().as_mut() {
+            Some(pending) => pending.insert(id, waiting),
+            None => return Err(self.gone()),
+        };
+        let is_list = matches!(outgoing, Outgoing::List { .. });
+        let mut cancel = CancelOnDrop { connection: self, id, is_list, must_tell: false };
+        let line = on_one_line(if has_token {
+            outgoing.write_with_token(id, era)
+        } else {
+            outgoing.write(id, era)
+        });
+        let place = self.outgoing.reserve().await.map_err(|_| self.gone())?;
+        outgoing.departure().map_or(Ok(()), Departure::leave).map_err(|off| {
+            Error::Unavailable { target: self.server.clone(), source: off.into() }
+        })?;
+        place.send(line);
+        cancel.must_tell = outgoing.is_cancellable();
+        answered.await.unwrap_or_else(|_| Err(Error::Ended { how: self.how_it_ended() }))
+    }
+
+    /// Sends what needs no answer, or drops it if the child does not read.
+    pub(super) fn send(&self, message: Bytes) {
+        if self.outgoing.try_send(on_one_line(message.into())).is_err() {
+            tracing::debug!(target.server = %self.server, "a message to a child was dropped");
+        }
+    }
+
+    /// Asks to be told about changes, and about other resources when others are watched; the
+    /// answer is the notifications that follow.
+    pub(super) async fn listen(self: &Arc<Self>, subscriptions: &Subscriptions) {
+        let (mut told, mut last) = (Told::default(), None);
+        let mut answers = FuturesUnordered::new();
+        loop {
+            let wanted = subscriptions.wanted();
+            match self.era() {
+                Era::Modern => {
+                    let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+                    let notifications = wanted.filter();
+                    let listen = Outgoing::Listen { notifications: &notifications };
+                    self.announcer.listening(id, &wanted);
+                    self.send(listen.write(id, Era::Modern).into());
+                    // The new one first, so that nothing falls between the two.
+                    if let Some(last) = last.replace(id) {
+                        self.send(message::cancelled(last));
+                    }
+                }
+                Era::Legacy => {
+                    let changes = told.change(&wanted);
+                    let new = changes.new.into_iter().map(|uri| (Method::Subscribe, uri));
+                    let over = changes.over.into_iter().map(|uri| (Method::Unsubscribe, uri));
+                    answers.extend(new.chain(over).map(|(method, uri)| self.ask(method, uri)));
+                }
+            }
+            let mut other = pin!(subscriptions.other_than(&wanted));
+            loop {
+                tokio::select! {
+                    () = &mut other => break,
+                    Some((method, uri, answer)) = answers.next() => {
+                        if method == Method::Unsubscribe {
+                            continue;
+                        }
+                        if !matches!(answer, Some(Reply::Result(_))) {
+                            told.except(&uri);
+                        }
+                        if let Some(reply) = answer {
+                            subscriptions.answered(&uri, reply);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks about one resource, and gives the answer, if it is one in time.
+    async fn ask(
+        self: &Arc<Self>,
+        method: Method,
+        uri: Arc<str>,
+    ) -> (Method, Arc<str>, Option<Reply>) {
+        let context = Context::default();
+        let request = Request::plain(method, &[], &context);
+        let outgoing = Outgoing::Asked { subject: &uri, request, departure: None };
+        let answer = timeout(PATIENCE, self.request_in(Era::Legacy, &outgoing)).await;
+        (method, uri, answer.ok().and_then(Result::ok))
+    }
+
+    /// Ends the conversation: requests that wait fail with how the child ended.
+    pub(super) fn close(&self, how: &Arc<str>) {
+        let _ = self.ended.set(Arc::clone(how));
+        drop(self.pending().take());
+    }
+
+    fn how_it_ended(&self) -> Arc<str> {
+        self.ended.get().cloned().unwrap_or_else(|| "the process has just ended".into())
+    }
+
+    /// Resolves when the child has answered nothing for too long.
+    pub(super) async fn hung(&self) {
+        self.hung.notified().await;
+    }
+
+    /// Takes a line from the child, and says whether it was a message.
+    pub(super) fn receive(self: &Arc<Self>, line: &Line<'_>) -> bool {
+        self.unanswered.store(0, Ordering::Relaxed);
+        let line = match line {
+            Line::Whole(line) => line,
+            Line::TooLong { head, tail } => return self.receive_too_long(head, tail),
+        };
+        match jsonrpc::parse(line, Limits::of_bytes(self.limit_bytes)) {
+            Ok(Message::Response(response)) => {
+                let id = response.id.and_then(|id| id.as_raw().parse().ok());
+                if let Some(waiting) = id.and_then(|id| self.take(id)) {
+                    let result = match response.outcome {
+                        Outcome::Result(result) => Some(result),
+                        Outcome::Error(_) => None,
+                    };
+                    self.questions.answered(waiting.asker, result);
+                    if let Some(answer) = waiting.answer {
+                        let _ = answer.send(Ok(response.outcome.into()));
+                    }
+                    self.settle_questions();
+                }
+                true
+            }
+            Ok(Message::Notification(notification)) => {
+                self.notified(&notification);
+                true
+            }
+            Ok(Message::Request(request)) => {
+                self.asked(&request);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn receive_too_long(self: &Arc<Self>, head: &[u8], tail: &[u8]) -> bool {
+        let waiting = response_id(head, tail).and_then(|id| self.take(id));
+        let answer = waiting.and_then(|waiting| {
+            self.questions.answered(waiting.asker, None);
+            waiting.answer
+        });
+        self.settle_questions();
+        answer.is_some_and(|answer| {
+            answer.send(Err(Error::TooLarge { limit_bytes: self.limit_bytes })).is_ok()
+        })
+    }
+
+    /// Progress says whose it is; of the rest, what is for everybody is told to everybody.
+    fn notified(&self, notification: &jsonrpc::Notification<'_>) {
+        let (method, params) = (&*notification.method, notification.params);
+        if self.announcer.hear(method, params) {
+            return;
+        }
+        let side = if method == "notifications/progress" {
+            let id = params.and_then(message::request_of_token);
+            self.pending().as_ref().and_then(|pending| pending.get(&id?)?.side.clone())
+        } else {
+            self.only_caller()
+        };
+        if let Some(side) = side {
+            side.try_tell(method, params);
+        }
+    }
+
+    /// The caller, if exactly one has requests at this child.
+    fn only_caller(&self) -> Option<Side> {
+        let pending = self.pending();
+        let mut sides = pending.as_ref()?.values().filter_map(|waiting| waiting.side.as_ref());
+        let first = sides.next()?;
+        sides.next().is_none().then(|| first.clone())
+    }
+
+    fn take(&self, id: u64) -> Option<Waiting> {
+        self.pending().as_mut()?.remove(&id)
+    }
+
+    /// Cancels a request and returns whether it was waiting. A sent request that may cause questions
+    /// stays in the table until the child answers it, at most for its time limit.
+    fn leave(self: &Arc<Self>, id: u64, was_sent: bool) -> bool {
+        let mut pending = self.pending();
+        let Some(waiting) = pending.as_mut().and_then(|pending| pending.get_mut(&id)) else {
+            return false;
+        };
+        waiting.answer = None;
+        waiting.side = None;
+        let is_kept = was_sent && waiting.asker.as_mut().is_some_and(Asker::leave);
+        if let Some(pending) = pending.as_mut() {
+            pending.retain(|known, waiting| {
+                (is_kept || *known != id)
+                    && !waiting.asker.as_ref().is_some_and(Asker::is_forgotten)
+            });
+        }
+        drop(pending);
+        self.settle_questions();
+        true
+    }
+
+    /// The registered server.
+    pub(super) fn server(&self) -> &TargetId {
+        &self.server
+    }
+
+    pub(super) fn questions(&self) -> &Questions {
+        &self.questions
+    }
+
+    pub(super) fn pending(&self) -> MutexGuard<'_, Option<HashMap<u64, Waiting>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gone(&self) -> Error {
+        let source = self.how_it_ended().as_ref().into();
+        Error::Unavailable { target: self.server.clone(), source }
+    }
+}
+
+/// Forgets a request that nobody waits for, and tells the child.
+struct CancelOnDrop<'a> {
+    connection: &'a Arc<Connection>,
+    id: u64,
+    is_list: bool,
+    must_tell: bool,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        let was_waiting = self.connection.leave(self.id, self.must_tell);
+        if was_waiting && self.must_tell {
+            self.connection.send(message::cancelled(self.id));
+        }
+        if was_waiting && self.is_list {
+            let unanswered = self.connection.unanswered.fetch_add(1, Ordering::Relaxed) + 1;
+            if unanswered >= self.connection.patience {
+                self.connection.hung.notify_one();
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Keeps one child running: starts it, shakes hands, serves its streams, starts it again when it
+//! ends or hangs.
+//!
+//! Deliberately absent: requests of callers; they meet the connection directly.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use gateway_protocol::mcp::Era;
+use tokio::{
+    io::{AsyncRead, AsyncWriteExt as _},
+    process::ChildStdin,
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use retry_backoff::Backoff;
+
+use super::{
+    super::{
+        Timing,
+        announce::Announcer,
+        error::{Breach, Error, Phase},
+        handshake::{self, About, Verdict},
+        message::{self, Outgoing},
+        routing::TargetId,
+        start::Start,
+    },
+    Status,
+    child::{Child, End, Streams},
+    connection::Connection,
+    lines::{Line, Lines},
+    log::ChildLog,
+    turns::Habits,
+};
+use crate::{TransportConfig, UpstreamLimits};
+
+/// Longest line of the child's standard error that is looked at.
+const MAX_LOG_BYTES: usize = 8 * 1024;
+
+/// How far the end of a child and the end of its output may be apart.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// What a child of the older era may ask. It is told once, for all callers; what a caller cannot
+/// answer is refused when it is asked.
+const CAPABILITIES: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}"#;
+
+/// How the conversation with a child is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// Ask what it speaks.
+    Probe,
+    /// The last one ended when it was asked, as some legacy servers do.
+    Initialize,
+}
+
+/// How a life ended.
+#[derive(Debug)]
+struct Ended {
+    end: End,
+    next: Opening,
+}
+
+/// What is to run, and how.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) server: TargetId,
+    config: TransportConfig,
+    limits: UpstreamLimits,
+    pub(super) timing: Timing,
+    announcer: Arc<Announcer>,
+    habits: Arc<Habits>,
+}
+
+/// What keeps one child running.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    plan: Arc<Plan>,
+    report: watch::Sender<Status>,
+}
+
+impl Plan {
+    pub(super) fn new(start: &Start<'_>, announcer: Arc<Announcer>) -> Self {
+        Self {
+            server: start.config.server.clone(),
+            config: start.config.transport.clone(),
+            limits: start.limits,
+            timing: start.timing,
+            announcer,
+            habits: Arc::default(),
+        }
+    }
+}
+
+impl Supervisor {
+    pub(super) fn new(plan: Arc<Plan>, report: watch::Sender<Status>) -> Self {
+        Self { plan, report }
+    }
+
+    /// Runs until it is told to stop; then the child is gone too.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        let mut backoff =
+            Backoff::new(self.plan.timing.retry_first, self.plan.timing.retry_longest);
+        let mut opening = Opening::Probe;
+        loop {
+            let started_at = Instant::now();
+            let Ended { end: End { how, remedy }, next } = self.live(opening, &stop).await;
+            self.report.send_replace(Status::Down(Arc::clone(&how)));
+            if stop.is_cancelled() {
+                return;
+            }
+            opening = next;
+            if started_at.elapsed() >= self.plan.timing.stable {
+                backoff.reset();
+            }
+            let wait = backoff.wait();
+            tracing::warn!(
+                target.server = %self.plan.server, reason = %how, remedy, wait_ms = wait.as_millis(),
+                "a child process is started again"
+            );
+            if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+                return;
+            }
+            self.report.send_replace(Status::Starting);
+        }
+    }
+
+    /// One life of a child, from its start to its end.
+    async fn live(&self, opening: Opening, stop: &CancellationToken) -> Ended {
+        let (mut child, streams) = match Child::start(&self.plan.config) {
+            Ok(started) => started,
+            Err(error) => {
+                let end = format!("the process could not be started: {error}").into();
+                return Ended { end, next: opening };
+            }
+        };
+        let (connection, to_write) = Connection::new(
+            self.plan.server.clone(),
+            self.plan.limits,
+            (Arc::clone(&self.plan.announcer), Arc::clone(&self.plan.habits)),
+        );
+        let (mut tasks, output_ended) = self.serve(&connection, streams, to_write);
+        let end = tokio::select! {
+            end = child.ended() => {
+                let _ = timeout(LAST_WORDS, output_ended.cancelled()).await;
+                end
+            }
+            () = output_ended.cancelled() => {
+                let ended = timeout(LAST_WORDS, child.ended()).await;
+                ended.unwrap_or_else(|_| "the process closed its output".into())
+            }
+            () = stop.cancelled() => "the gateway is stopping".into(),
+            () = connection.hung() => "the process no longer answers".into(),
+            error = self.introduce(opening, &connection) => {
+                format!("the handshake failed: {error}").into()
+            }
+        };
+        self.report.send_replace(Status::Down(Arc::clone(&end.how)));
+        let next = match (opening, connection.settled_era()) {
+            (Opening::Probe, None) | (_, Some(Era::Legacy)) => Opening::Initialize,
+            (Opening::Initialize, None) | (_, Some(Era::Modern)) => Opening::Probe,
+        };
+        connection.close(&end.how);
+        tasks.shutdown().await; // closes the child's input
+        child.end(self.plan.timing.grace).await;
+        Ended { end, next }
+    }
+
+    /// Serves the three streams.
+    fn serve(
+        &self,
+        connection: &Arc<Connection>,
+        streams: Streams,
+        to_write: mpsc::Receiver<Bytes>,
+    ) -> (JoinSet<()>, CancellationToken) {
+        let mut tasks = JoinSet::new();
+        let output_ended = CancellationToken::new();
+        let guard = output_ended.clone().drop_guard();
+        let connection = Arc::clone(connection);
+        let stdout = Lines::new(streams.stdout, self.plan.limits.response_bytes);
+        let stray = ChildLog::new(self.plan.server.clone(), "stdout");
+        tasks.spawn(write(streams.stdin, to_write));
+        tasks.spawn(drain(streams.stderr, ChildLog::new(self.plan.server.clone(), "stderr")));
+        tasks.spawn(async move {
+            read(stdout, connection, stray).await;
+            drop(guard);
+        });
+        (tasks, output_ended)
+    }
+
+    /// Finds out the era, and makes the child available; then this only ends with an error.
+    async fn introduce(&self, opening: Opening, connection: &Arc<Connection>) -> Error {
+        if let Err(error) = self.handshake(opening, connection).await {
+            return error;
+        }
+        self.report.send_replace(Status::Up(Arc::clone(connection)));
+        self.plan.announcer.refresh();
+        std::future::pending().await
+    }
+
+    async fn handshake(&self, opening: Opening, connection: &Arc<Connection>) -> Result<(), Error> {
+        let verdict = match opening {
+            Opening::Probe => self.probe(connection).await?,
+            Opening::Initialize => Verdict::Legacy,
+        };
+        match verdict {
+            Verdict::Modern => connection.settle(Era::Modern, None),
+            Verdict::Foreign => return Err(Breach::NoCommonVersion.into()),
+            Verdict::Legacy => {
+                let initialize = Outgoing::Initialize { capabilities: CAPABILITIES };
+                let reply = connection.request_in(Era::Legacy, &initialize);
+                let after_ms = self.plan.limits.list_timeout_ms;
+                let reply = timeout(Duration::from_millis(after_ms), reply).await;
+                let late = Err(Error::Timeout { phase: Phase::Connect, after_ms });
+                let reply = reply.unwrap_or(late)?;
+                let about = About::of_reply(&reply);
+                handshake::after_initialize(reply)?;
+                connection.settle(Era::Legacy, about);
+                connection.send(message::initialized());
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks what it speaks; some legacy servers say nothing to what they do not know.
+    async fn probe(&self, connection: &Arc<Connection>) -> Result<Verdict, Error> {
+        let patience = Duration::from_millis(self.plan.limits.connect_timeout_ms);
+        match timeout(patience, connection.request_in(Era::Modern, &Outgoing::Discover)).await {
+            Ok(reply) => {
+                let reply = reply?;
+                connection.introduced(About::of_reply(&reply));
+                Ok(handshake::after_discover(&reply))
+            }
+            Err(_) => Ok(Verdict::Legacy),
+        }
+    }
+}
+
+async fn write(mut stdin: ChildStdin, mut to_write: mpsc::Receiver<Bytes>) {
+    while let Some(line) = to_write.recv().await {
+        if stdin.write_all(&line).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read<R: AsyncRead + Unpin>(
+    mut lines: Lines<R>,
+    connection: Arc<Connection>,
+    mut stray: ChildLog,
+) {
+    while let Ok(Some(line)) = lines.next().await {
+        let (Line::Whole(text) | Line::TooLong { head: text, .. }) = line;
+        if !connection.receive(&line) && !text.is_empty() {
+            stray.write(text);
+        }
+    }
+}
+
+async fn drain<R: AsyncRead + Unpin>(stream: R, mut log: ChildLog) {
+    let mut lines = Lines::new(stream, MAX_LOG_BYTES);
+    while let Ok(Some(Line::Whole(text) | Line::TooLong { head: text, .. })) = lines.next().await {
+        log.write(text);
+    }
+}

@@ -1,0 +1,287 @@
+//! Serialization of the calls of tools whose questions cannot be correlated.
+//!
+//! Before 2026-07-28 a server sends questions as requests of its own. Over HTTP they arrive on the
+//! stream of the call they belong to. Over stdio nothing connects the two, unless the server repeats
+//! the progress token. The calls of a tool that asks without the token run one at a time in a child.
+//! The gateway learns from calls how a tool asks; the first call of a tool is serialized too.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use gateway_policy::{Exhausted, Principal, Scarce, Shares};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    time::{Instant, timeout_at},
+};
+
+use crate::error::NoTurn;
+
+/// Longest wait for the turn of an unknown tool, so that a slow first call does not block others.
+const LEARN: Duration = Duration::from_secs(5);
+
+/// How a tool asks questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Habit {
+    /// Its calls have asked nothing.
+    Quiet,
+    /// Its questions repeat the progress token of their call.
+    Correlates,
+    /// Its questions carry nothing that identifies the call.
+    Asks,
+}
+
+/// The observed habits of a target's tools, shared by its children.
+#[derive(Debug)]
+pub(super) struct Habits {
+    known: Mutex<HashMap<Box<str>, Habit>>,
+    changed: watch::Sender<()>,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self { known: Mutex::default(), changed: watch::channel(()).0 }
+    }
+}
+
+impl Habits {
+    /// Records a call that ended without a question.
+    pub(super) fn asked_nothing(&self, tool: &str) {
+        if !self.lock().contains_key(tool) {
+            self.learn(tool, Habit::Quiet);
+        }
+    }
+
+    /// Records a question, with or without the progress token of its call.
+    pub(super) fn has_asked(&self, tool: &str, has_token: bool) {
+        let habit = if has_token { Habit::Correlates } else { Habit::Asks };
+        let known = self.of(tool);
+        if known != Some(habit) && known != Some(Habit::Asks) {
+            self.learn(tool, habit);
+        }
+    }
+
+    /// Records that a tool may have asked without a progress token, unless more is known of it.
+    pub(super) fn may_ask(&self, tool: &str) {
+        if self.of(tool).is_none() {
+            self.learn(tool, Habit::Asks);
+        }
+    }
+
+    /// Whether the tool asks without a progress token.
+    pub(super) fn asks(&self, tool: &str) -> bool {
+        self.of(tool) == Some(Habit::Asks)
+    }
+
+    fn learn(&self, tool: &str, habit: Habit) {
+        self.lock().insert(tool.into(), habit);
+        self.changed.send_replace(());
+    }
+
+    fn of(&self, tool: &str) -> Option<Habit> {
+        self.lock().get(tool).copied()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Habit>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The turn of one call; the next call has it when this is dropped.
+pub(super) type Turn = OwnedSemaphorePermit;
+
+/// A delivered question without an answer, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Unanswered(Arc<AtomicUsize>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The turns of one child.
+#[derive(Debug)]
+pub(super) struct Turns {
+    habits: Arc<Habits>,
+    one: Arc<Semaphore>,
+    /// Whether an ambiguous question waits; meanwhile no request starts.
+    is_ambiguous: watch::Sender<bool>,
+    /// Each caller has a quarter of the places in the queue.
+    queue: Arc<Shares>,
+    /// Delivered questions without an answer.
+    unanswered: Arc<AtomicUsize>,
+    learn: Duration,
+}
+
+impl Turns {
+    pub(super) fn new(habits: Arc<Habits>, most_waiting: usize) -> Self {
+        Self {
+            habits,
+            one: Arc::new(Semaphore::new(1)),
+            is_ambiguous: watch::channel(false).0,
+            queue: Shares::quarters(Scarce::Answers, most_waiting),
+            unanswered: Arc::default(),
+            learn: LEARN,
+        }
+    }
+
+    pub(super) fn habits(&self) -> &Habits {
+        &self.habits
+    }
+
+    /// Sets whether an ambiguous question waits.
+    pub(super) fn set_ambiguous(&self, is_ambiguous: bool) {
+        self.is_ambiguous.send_replace(is_ambiguous);
+    }
+
+    /// Counts a delivered question until the result is dropped.
+    pub(super) fn unanswered(&self) -> Unanswered {
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
+        Unanswered(Arc::clone(&self.unanswered))
+    }
+
+    fn late(&self) -> NoTurn {
+        let is_unanswered =
+            *self.is_ambiguous.borrow() || self.unanswered.load(Ordering::Relaxed) > 0;
+        if is_unanswered { NoTurn::Unanswered } else { NoTurn::Running }
+    }
+
+    /// Waits until a call of this tool may start, at most this long.
+    pub(super) async fn enter(
+        &self,
+        tool: &str,
+        (principal, within): (&Principal, Duration),
+    ) -> Result<Option<Turn>, NoTurn> {
+        let turn = if self.is_free(tool) {
+            None
+        } else if let Ok(turn) = Arc::clone(&self.one).try_acquire_owned() {
+            Some(turn)
+        } else {
+            let full = |why: Exhausted| match why {
+                Exhausted::Own { most, .. } | Exhausted::All { most, .. } => NoTurn::Full { most },
+            };
+            let _place = self.queue.take(principal).map_err(full)?;
+            self.queued(tool, Instant::now() + within).await.map_err(|_| self.late())?
+        };
+        if !*self.is_ambiguous.borrow() {
+            return Ok(turn);
+        }
+        let mut is_ambiguous = self.is_ambiguous.subscribe();
+        let clear =
+            tokio::time::timeout(within, is_ambiguous.wait_for(|is_ambiguous| !is_ambiguous));
+        // The sender lives as long as this.
+        clear.await.map_err(|_| self.late()).map(|_| turn)
+    }
+
+    fn is_free(&self, tool: &str) -> bool {
+        matches!(self.habits.of(tool), Some(Habit::Quiet | Habit::Correlates))
+    }
+
+    /// Waits for the turn while the tool needs one.
+    async fn queued(
+        &self,
+        tool: &str,
+        until: Instant,
+    ) -> Result<Option<Turn>, tokio::time::error::Elapsed> {
+        let learnt = Instant::now() + self.learn;
+        let mut changed = self.habits.changed.subscribe();
+        let mut turn = Box::pin(Arc::clone(&self.one).acquire_owned());
+        loop {
+            let habit = self.habits.of(tool);
+            if self.is_free(tool) {
+                return Ok(None);
+            }
+            let until = if habit.is_none() { until.min(learnt) } else { until };
+            let next = async {
+                tokio::select! {
+                    turn = &mut turn => Some(turn.ok()),
+                    _ = changed.changed() => None,
+                }
+            };
+            match timeout_at(until, next).await {
+                // Meanwhile the tool may have turned out not to need it.
+                Ok(Some(turn)) => return Ok(turn.filter(|_| !self.is_free(tool))),
+                Ok(None) => {}
+                Err(_) if habit.is_none() && Instant::now() >= learnt => return Ok(None),
+                Err(late) => return Err(late),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_mins(1);
+    const SHORT: Duration = Duration::from_millis(50);
+
+    fn turns() -> Turns {
+        Turns { learn: SHORT, ..Turns::new(Arc::default(), 8) }
+    }
+
+    #[tokio::test]
+    async fn asking_tool_has_one_call_at_a_time() {
+        let turns = turns();
+        turns.habits().has_asked("asks", false);
+        turns.habits().asked_nothing("quiet");
+        let first = turns.enter("asks", (&None, LONG)).await.unwrap();
+        assert!(first.is_some());
+        let mut second = Box::pin(turns.enter("asks", (&None, LONG)));
+        assert!(second.as_mut().now_or_never().is_none());
+        assert!(turns.enter("quiet", (&None, LONG)).await.unwrap().is_none());
+        drop(first);
+        assert!(second.await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn first_calls_wait_until_the_tool_is_known() {
+        let turns = turns();
+        let first = turns.enter("new", (&None, LONG)).await.unwrap();
+        let mut second = Box::pin(turns.enter("new", (&None, LONG)));
+        assert!(second.as_mut().now_or_never().is_none());
+        turns.habits().has_asked("new", true);
+        assert!(second.await.unwrap().is_none(), "its questions say for whom they are");
+        // A first call that takes long holds up no other one.
+        assert!(turns.enter("other", (&None, LONG)).await.unwrap().is_none());
+        drop(first);
+    }
+
+    #[tokio::test]
+    async fn nothing_starts_while_a_question_is_ambiguous() {
+        let turns = turns();
+        turns.habits().asked_nothing("quiet");
+        turns.set_ambiguous(true);
+        let mut call = Box::pin(turns.enter("quiet", (&None, LONG)));
+        assert!(call.as_mut().now_or_never().is_none());
+        turns.set_ambiguous(false);
+        assert!(call.await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_in_time_and_each_caller_has_a_share() {
+        let turns = turns();
+        turns.habits().has_asked("asks", false);
+        let _first = turns.enter("asks", (&None, LONG)).await.unwrap();
+        let ann = Some(Arc::from("ann"));
+        let mut waiting = [0, 1].map(|_| Box::pin(turns.enter("asks", (&ann, LONG))));
+        assert!(waiting.iter_mut().all(|call| call.as_mut().now_or_never().is_none()));
+        let full = turns.enter("asks", (&ann, LONG)).await.unwrap_err();
+        assert_eq!(full, NoTurn::Full { most: 2 }, "a quarter of eight");
+        let running = turns.enter("asks", (&None, SHORT)).await.unwrap_err();
+        assert_eq!(running, NoTurn::Running);
+        let question = turns.unanswered();
+        let unanswered = turns.enter("asks", (&None, SHORT)).await.unwrap_err();
+        assert_eq!(unanswered, NoTurn::Unanswered);
+        drop(question);
+        assert_eq!(turns.late(), NoTurn::Running);
+    }
+}

@@ -1,0 +1,158 @@
+//! What a target lists, fetched again and again: after a while, when the target says so, and with
+//! patience when it fails.
+//!
+//! Deliberately absent: reading the lists.
+
+use std::{sync::Arc, time::Duration};
+
+use retry_backoff::{Backoff, jittered};
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+
+use super::Target;
+use crate::{
+    definitions::{Definitions, Tools},
+    error::{Breach, Error, Phase},
+    features::Features,
+    message::{Catalogue, Outgoing},
+};
+
+/// Most pages of one list.
+const MAX_PAGES: usize = 1000;
+
+/// How many times the limits of one page, in bytes and in time, all pages together may have.
+const WHOLE_LIST: u32 = 4;
+
+/// How long an upstream may take to show that it is there.
+const CHECK: Duration = Duration::from_secs(4);
+
+impl Target {
+    /// Lists the tools again and again: after a while, when told to, and with patience when it
+    /// fails.
+    pub(super) async fn keep_listed(&self) {
+        let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
+        loop {
+            let pending = self.announcer.pending();
+            let listed = tokio::select! {
+                listed = self.list() => listed,
+                error = self.silent() => Err(error),
+            };
+            self.announcer.settle(pending, listed.is_ok());
+            let wait = if listed.is_ok() {
+                backoff.reset();
+                jittered(self.timing.relist)
+            } else {
+                backoff.wait()
+            };
+            self.note(listed);
+            // A flood of reasons to refresh must not become a flood of lists.
+            tokio::time::sleep(self.timing.retry_first.min(wait)).await;
+            self.until_due(wait).await;
+        }
+    }
+
+    /// Waits until the lists are to be fetched: after this while, when told to, or when the target
+    /// does not show any more that it is there.
+    async fn until_due(&self, wait: Duration) {
+        tokio::select! {
+            error = self.silent() => self.note(Err(error)),
+            _ = timeout(wait, self.announcer.refreshed()) => {}
+        }
+    }
+
+    /// Resolves when the target, which is up, does not show any more that it is there.
+    async fn silent(&self) -> Error {
+        loop {
+            tokio::time::sleep(self.timing.check).await;
+            if self.is_up()
+                && let Err(error) = self.link.check(CHECK).await
+            {
+                return error;
+            }
+        }
+    }
+
+    /// Fetches all lists, and publishes them.
+    pub(super) async fn list(&self) -> Result<(), Error> {
+        let after_ms = self.limits.list_timeout_ms.saturating_mul(WHOLE_LIST.into());
+        let lists = timeout(Duration::from_millis(after_ms), self.fetch()).await;
+        let (tools, features) =
+            lists.unwrap_or(Err(Error::Timeout { phase: Phase::List, after_ms }))?;
+        self.publish(&Arc::new(tools), &Arc::new(features));
+        Ok(())
+    }
+
+    async fn fetch(&self) -> Result<(Tools, Features), Error> {
+        let mut tools = Tools::default();
+        self.fetch_pages(Catalogue::Tools, |page| tools.add_page(page)).await?;
+        let mut features = Features::of(self.link.about(), self.prefix.clone());
+        for (what, capability) in [
+            (Catalogue::Prompts, "prompts"),
+            (Catalogue::Resources, "resources"),
+            (Catalogue::Templates, "resources"),
+        ] {
+            if !features.capabilities().can(capability) {
+                continue;
+            }
+            let add = |page: &RawValue| features.add_page(what, page);
+            match self.fetch_pages(what, add).await {
+                // Some have resources, but no templates; the tools must not suffer from it.
+                Ok(()) | Err(Error::Rpc { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((tools, features))
+    }
+
+    /// All pages of a list, one after another.
+    async fn fetch_pages(
+        &self,
+        what: Catalogue,
+        mut add: impl FnMut(&RawValue) -> Result<Option<String>, Error>,
+    ) -> Result<(), Error> {
+        let limit_bytes = self.limits.response_bytes.saturating_mul(WHOLE_LIST as usize);
+        let (mut cursor, mut seen_bytes) = (None::<String>, 0);
+        for _ in 0..MAX_PAGES {
+            let page = self.list_page(what, cursor.as_deref()).await?;
+            seen_bytes += page.get().len();
+            if seen_bytes > limit_bytes {
+                return Err(Error::TooLarge { limit_bytes });
+            }
+            cursor = add(&page)?;
+            if cursor.is_none() {
+                return Ok(());
+            }
+        }
+        Err(Breach::EndlessList.into())
+    }
+
+    /// One page; listing is harmless, so a lost connection is tried once more.
+    async fn list_page(
+        &self,
+        what: Catalogue,
+        cursor: Option<&str>,
+    ) -> Result<Box<RawValue>, Error> {
+        let outgoing = Outgoing::List { what, cursor };
+        let attempts = async {
+            match self.link.request(&outgoing, &[]).await {
+                Err(error) if error.is_lost() => self.link.request(&outgoing, &[]).await,
+                outcome => outcome,
+            }
+        };
+        let limit_ms = self.limits.list_timeout_ms;
+        match timeout(Duration::from_millis(limit_ms), attempts).await {
+            Ok(reply) => reply?.0.into_result(),
+            Err(_) => Err(Error::Timeout { phase: Phase::List, after_ms: limit_ms }),
+        }
+    }
+
+    fn publish(&self, tools: &Arc<Tools>, features: &Arc<Features>) {
+        self.tools.store(Arc::clone(tools));
+        let replace = |all: &mut Arc<Definitions>| {
+            Arc::make_mut(all).replace(&self.server, Arc::clone(tools), Arc::clone(features))
+        };
+        if self.publish.send_if_modified(replace) {
+            tools.warn(&self.server);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Upstreams against real sockets and real processes.
+//!
+//! Deliberately absent: the official SDK as the far side; the acceptance tests have it.
+
+mod agents;
+mod departures;
+mod dial;
+mod fake;
+mod http;
+mod http_faults;
+mod http_sessions;
+mod spared;
+mod stdio;
+mod stdio_faults;
+mod stdio_own;
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use gateway_policy::{Evidence, HeaderClaim, SubjectToken};
+use gateway_protocol::mcp::Method;
+use serde_json::value::RawValue;
+
+use super::*;
+use crate::{Addresses, ChildLimits, TransportConfig};
+
+/// Short waits; a generous limit only where nothing should ever wait that long.
+const TIMING: Timing = Timing {
+    relist: Duration::from_mins(10),
+    check: Duration::from_mins(10),
+    retry_first: Duration::from_millis(30),
+    retry_longest: Duration::from_millis(60),
+    stable: Duration::from_secs(10),
+    grace: Duration::from_millis(300),
+    idle: Duration::from_mins(5),
+    answer: Duration::from_mins(5),
+};
+
+fn limits() -> UpstreamLimits {
+    UpstreamLimits {
+        response_bytes: 64 * 1024,
+        connect_timeout_ms: 2_000,
+        list_timeout_ms: 5_000,
+        call_timeout_ms: 5_000,
+        ..UpstreamLimits::default()
+    }
+}
+
+/// The token of an authenticated caller.
+pub(super) fn subject_token(principal: &str, token: &str) -> SubjectToken {
+    let claim = HeaderClaim::Proven {
+        named: None,
+        evidence: Evidence::Token,
+        principal: principal.into(),
+        told: None,
+    };
+    SubjectToken::new(&claim, token).unwrap()
+}
+
+fn key() -> Key {
+    "server/under-test@1.0.0".parse().unwrap()
+}
+
+/// A target at a URL, without anything else.
+fn http_at(url: &str) -> TransportConfig {
+    let (url, headers, addresses) = (url.to_owned(), BTreeMap::new(), Addresses::Usual);
+    TransportConfig::Http { url, headers, auth: None, tls: None, addresses }
+}
+
+/// One target, started.
+fn start(transport: TransportConfig, limits: UpstreamLimits, timing: Timing) -> Arc<Upstreams> {
+    let prefix = Prefix::parse("").unwrap();
+    Upstreams::start_with(
+        &[TargetConfig { server: key().into(), prefix, exposes: None, transport }],
+        limits,
+        timing,
+    )
+}
+
+impl Upstreams {
+    /// Calls the tool `t`.
+    async fn try_call(&self, arguments: &str) -> Result<RawResult, Error> {
+        let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
+        let context = Context::default();
+        let request = Request::plain(Method::CallTool, &[], &context);
+        self.run(&key(), "t", Request { arguments: Some(&arguments), ..request }).await
+    }
+
+    /// Calls the tool `t`, which must work, and gives the raw result.
+    async fn must_call(&self, arguments: &str) -> String {
+        self.try_call(arguments).await.unwrap().result.get().to_owned()
+    }
+
+    fn state(&self) -> TargetState {
+        self.health().remove(0).state
+    }
+
+    async fn until_up(&self) {
+        eventually(|| async { matches!(self.state(), TargetState::Up { .. }) }).await;
+    }
+
+    fn listed(&self) -> Vec<String> {
+        let all = self.definitions().borrow().clone();
+        let names = |tools: &Arc<Tools>| tools.iter().map(|(name, _)| name.to_owned()).collect();
+        all.find(&key()).map(names).unwrap_or_default()
+    }
+}
+
+/// Waits for something that will be so soon.
+async fn eventually<F: Future<Output = bool>>(condition: impl Fn() -> F) {
+    let start = Instant::now();
+    while !condition().await {
+        assert!(start.elapsed() < Duration::from_secs(10), "it never came to be");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_configured_or_makes_no_sense_is_refused() {
+    let none = Upstreams::start(&[], limits());
+    assert!(
+        matches!(none.try_call("{}").await, Err(Error::NotConfigured { server }) if server == key())
+    );
+    assert!(none.health().is_empty());
+
+    let upstreams = start(http_at("ftp://x"), limits(), TIMING);
+    let error = upstreams.try_call("{}").await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "could not reach server/under-test@1.0.0: `ftp://x` is not an http or https URL"
+    );
+    eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
+    upstreams.shutdown().await;
+}
