@@ -47,9 +47,8 @@ random-compositions: ## compare the checker of compositions with runs: make rand
 	  $(CARGO) test --release --workspace --test compositions
 
 mutants: ## break the engine of compositions in every way cargo-mutants knows (hours): make mutants SHARD=0/3
-	$(CARGO) mutants --package gateway-agent --file 'gateway-agent/src/composition.rs' \
-	  --file 'gateway-agent/src/composition/**' --shard $(or $(SHARD),0/1) --sharding round-robin \
-	  --cargo-arg=--lib -- -- composed composition
+	$(CARGO) mutants --package gateway-compose --shard $(or $(SHARD),0/1) --sharding round-robin \
+	  --test-package gateway-compose,gateway-agent --cargo-arg=--lib
 	$(CARGO) mutants --package registry-core --file 'crates/registry-core/src/spec/eval/**' \
 	  --shard $(or $(SHARD),0/1) --sharding round-robin -- --lib --test properties -- spec evaluation
 

@@ -135,6 +135,10 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("gateway-protocol", vec![]),
         ("gateway-policy", vec!["registry-core"]),
         (
+            "gateway-compose",
+            vec!["gateway-policy", "gateway-protocol", "registry-core", "retry-backoff"],
+        ),
+        (
             "gateway-upstream",
             vec![
                 "gateway-policy",
@@ -158,6 +162,7 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
             [
                 &SERVICE[..],
                 &[
+                    "gateway-compose",
                     "gateway-policy",
                     "gateway-protocol",
                     "gateway-upstream",
@@ -228,7 +233,7 @@ const LAYERS: &str = "
     clock files logging origin random tls_metrics capacity
     workers buffers trace identity seal
     findings startup admission cache freshness feed sync source contract
-    composition view health audit pipeline
+    view health audit pipeline
     mcp admin config check server
 ";
 
@@ -437,6 +442,11 @@ const HOMES: &[Home] = &[
     },
     Home { text: "SystemTime::now", within: "crates/registry-core/src/", homes: &[] },
     Home { text: "SystemTime::now", within: "crates/gateway-policy/src/", homes: &[] },
+    Home {
+        text: "SystemTime::now",
+        within: "crates/gateway-compose/src/",
+        homes: &["crates/gateway-compose/src/clock.rs"],
+    },
     Home { text: "Instant::now", within: "crates/gateway-policy/src/", homes: &[] },
     Home {
         text: "jsonschema::",

@@ -11,7 +11,6 @@ pub mod cache;
 mod capacity;
 pub mod check;
 mod clock;
-pub mod composition;
 pub mod config;
 pub mod contract;
 pub mod feed;

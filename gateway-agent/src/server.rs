@@ -12,6 +12,7 @@ mod writes;
 use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
+use gateway_compose::{Memory, Sagas};
 use gateway_upstream::{Lanes, Upstreams, redact_url};
 use registry_tls::{Acceptor, Counts, InvalidFile};
 use tokio::{
@@ -29,7 +30,6 @@ use crate::{
     admin,
     cache::{Cache, CacheError, Writer},
     capacity,
-    composition::{Memory, sagas::Sagas},
     config::Config,
     contract::Contracts,
     feed::{Feed, Status},

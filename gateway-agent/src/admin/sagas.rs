@@ -8,13 +8,11 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
+use gateway_compose::NotRetried;
 use serde::Deserialize;
 
 use super::refused;
-use crate::{
-    composition::sagas::NotRetried,
-    pipeline::{GatewayHandle, retry_saga},
-};
+use crate::pipeline::{GatewayHandle, retry_saga};
 
 pub(crate) fn router(handle: GatewayHandle) -> Router {
     Router::new()

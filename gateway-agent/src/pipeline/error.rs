@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
+use gateway_compose::{Effects, Failed, StepError};
 use gateway_policy::{Denial, Outcome};
 use schema_compat::schema_compile::Violation;
 
 use super::{arguments::InvalidArguments, message, mirror::Mismatch, projection};
-use crate::{
-    audit::CallRecord,
-    composition::{self, Effects, StepError},
-    identity::challenge::Refusal,
-};
+use crate::{audit::CallRecord, identity::challenge::Refusal};
 
 #[cfg(test)]
 mod tests;
@@ -67,7 +64,7 @@ pub enum Error {
     },
     /// A composition came to no result.
     #[error(transparent)]
-    Composition(Box<composition::Failed>),
+    Composition(Box<Failed>),
     /// The result could not be projected, so nothing of it passes.
     #[error("the result could not be projected: {0}")]
     Projection(#[from] projection::Failure),

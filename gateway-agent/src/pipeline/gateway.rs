@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use gateway_compose::Memory;
 use gateway_policy::{Buffers, HeaderClaim, Principal, RuntimeValidation};
 use gateway_protocol::naming::ResourceNames;
 use gateway_upstream::{Showing, Upstreams};
@@ -14,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use super::{Settings, route};
 use crate::{
     audit,
-    composition::Memory,
     contract::Contracts,
     freshness::Watchman,
     identity::{Caller, ClientInfo, doorkeeper::Doorkeeper, identify},

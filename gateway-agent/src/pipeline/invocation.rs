@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use gateway_compose::{RunScope, Steps};
 use gateway_policy::{Denial, HeaderClaim, Principal};
 use gateway_protocol::{
     mcp::{Method, Param, RawResult, ResultType},
@@ -13,13 +14,7 @@ use registry_core::Revision;
 use serde_json::value::RawValue;
 
 use super::{Error, Task, TaskNames};
-use crate::{
-    audit,
-    composition::{RunScope, Steps},
-    freshness::Freshness,
-    identity::ClientInfo,
-    view::Offer,
-};
+use crate::{audit, freshness::Freshness, identity::ClientInfo, view::Offer};
 
 /// An operation: the call of a tool, a request about another feature of a server, or a step of a
 /// composition. It owns its data, so its execution can outlive the request that started it.

@@ -2,28 +2,23 @@
 
 use std::sync::Arc;
 
+use gateway_compose::{NotRetried, Owner, Resumed, SagaHost};
 use gateway_policy::HeaderClaim;
 use gateway_upstream::Context;
 use registry_core::{Catalog, Key};
 use tokio::sync::watch;
 
 use super::{Gateway, steps::Runner};
-use crate::{
-    audit::Lineage,
-    composition::{
-        Owner, Resumed, SagaHost,
-        sagas::{self, NotRetried},
-    },
-};
+use crate::audit::Lineage;
 
 /// Compensates all sagas that a crash interrupted, in the current Tokio runtime.
 pub(crate) fn recover_sagas(gateway: &Arc<Gateway>) {
-    sagas::recover(gateway.compositions(), &host(gateway));
+    gateway_compose::recover(gateway.compositions(), &host(gateway));
 }
 
 /// Retries the failed compensations of a saga.
 pub(crate) async fn retry_saga(gateway: &Arc<Gateway>, id: &str) -> Result<(), NotRetried> {
-    sagas::retry(gateway.compositions(), &host(gateway), id).await
+    gateway_compose::retry(gateway.compositions(), &host(gateway), id).await
 }
 
 fn host(gateway: &Arc<Gateway>) -> Arc<dyn SagaHost> {

@@ -17,7 +17,7 @@ use super::{
     route::{Admission, FeatureRoute, Offered, Route, TaskRoute},
     steps, task, validate,
 };
-use crate::{audit::CallRecord, composition, view::Offer};
+use crate::{audit::CallRecord, view::Offer};
 
 /// Sends an operation and finishes its output.
 pub(super) async fn send(
@@ -165,7 +165,7 @@ impl Sending<'_> {
             Err(error) => {
                 let Some(steps) = steps else { return Err(error) };
                 let error = error.to_step(&offer.name().to_string());
-                let rejected = composition::rejected(offer.name(), error, steps);
+                let rejected = gateway_compose::rejected(offer.name(), error, steps);
                 return Err(Error::Composition(Box::new(rejected)));
             }
         };

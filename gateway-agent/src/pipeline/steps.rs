@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gateway_compose::{BoxFuture, Failed, Owner, Step, StepOutput, StepRunner, Steps};
 use gateway_policy::{Denial, Principal};
 use gateway_protocol::{jsonrpc::ObjectWriter, mcp::RawResult};
 use gateway_upstream::{Context, Side};
@@ -13,7 +14,6 @@ use super::{
 };
 use crate::{
     audit::{CallRecord, Lineage},
-    composition::{self, BoxFuture, Failed, Owner, Step, StepOutput, StepRunner, Steps},
     view::{Composed, Offer},
 };
 
@@ -47,7 +47,7 @@ impl Composition<'_> {
             lineage: record.lineage(offer.key()),
         };
         let scope = if let Target::Step(step) = &call.target { Some(&step.scope) } else { None };
-        let run = composition::Call {
+        let run = gateway_compose::Call {
             tool: offer.key(),
             plan: composed.plan(),
             runner: Arc::new(runner),
@@ -57,7 +57,7 @@ impl Composition<'_> {
             response_bytes: gateway.settings().upstream.response_bytes,
             buffered: context.buffered.as_ref(),
         };
-        match composition::call(run, arguments.value()?).await {
+        match gateway_compose::call(run, arguments.value()?).await {
             (Ok(result), steps) => Ok((result, steps)),
             (Err(failure), steps) => Err(Error::Composition(Box::new(Failed { failure, steps }))),
         }

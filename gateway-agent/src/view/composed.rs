@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use gateway_compose::Plan;
 use registry_core::{
     Key, Name,
     entity::{Dependency, Hints, Implementation, Tool},
@@ -16,7 +17,6 @@ use registry_core::{
 };
 
 use super::{Offer, hints};
-use crate::composition::{self, Plan};
 
 /// A composition with the routes of its parts. Facts that follow from the parts are computed once.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Composed {
             reach.extend(composed.reach.iter().cloned());
             servers.extend(composed.servers.iter().cloned());
         }
-        let facts = |Part { offer, .. }: &Part| composition::Part {
+        let facts = |Part { offer, .. }: &Part| gateway_compose::Part {
             is_read_only: offer.is_read_only(),
             is_repeatable: offer.is_repeatable(),
             takes_text: offer.takes_text(),

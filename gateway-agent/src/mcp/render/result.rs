@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use gateway_compose::Failed;
 use gateway_policy::{Stale, seconds};
 use gateway_protocol::{
     content,
@@ -24,7 +25,6 @@ use super::{
     names::{self, Names},
 };
 use crate::{
-    composition::Failed,
     pipeline::{Outcome, TaskNames, message},
     view::Listing,
 };

@@ -13,6 +13,7 @@ use axum::{
     extract::{ConnectInfo, State},
     response::IntoResponse as _,
 };
+use gateway_compose::{Memory, Sagas};
 use gateway_policy::{Access, CheckRules, Mode, RuntimeValidation, ToolValidation};
 use gateway_protocol::naming::Prefix;
 use gateway_upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams};
@@ -26,7 +27,6 @@ use tower::ServiceExt as _;
 
 use crate::{
     cache::Cache,
-    composition::{Memory, sagas::Sagas},
     contract::{self, Contracts},
     freshness::{MaxStaleness, Watchman},
     identity::{

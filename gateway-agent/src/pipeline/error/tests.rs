@@ -41,9 +41,8 @@ fn a_tool_that_may_have_run_without_saying_how_it_went_is_unknown() {
 
 #[test]
 fn nested_composition_keeps_effects_and_retry() {
+    use gateway_compose::{Steps, rejected};
     use registry_core::{Kind, Name};
-
-    use crate::composition::{Steps, rejected};
 
     let second = Duration::from_secs(1);
     let spared = || {

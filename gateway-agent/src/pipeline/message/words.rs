@@ -1,10 +1,11 @@
 //! The longer messages. They omit the values of rejected results.
 
+use gateway_compose::Failure;
 use gateway_policy::{Exhausted, Scarce};
 use gateway_upstream::Breach;
 use schema_compat::schema_compile::Violation;
 
-use crate::{composition::Failure, pipeline::projection};
+use crate::pipeline::projection;
 
 /// What the operator has to do; what differs is not the caller's to read.
 pub(super) fn quarantined(tool: &str) -> String {

@@ -10,9 +10,10 @@ use std::{
 use tokio::sync::oneshot::Receiver;
 
 use super::{
-    End, Ended, Event, History, Sagas, all_ended,
+    Ended, Sagas, all_ended,
     journal::{Entry, What, Written},
 };
+use crate::history::{End, Event, History};
 
 /// The sagas that ended.
 const ENDED: &str = "gateway_sagas_total";
@@ -33,7 +34,7 @@ pub(crate) struct Log {
 
 impl Log {
     /// Of one that begins with these lines, or, without any, of one that the journal has.
-    pub(super) fn new(sagas: Arc<Sagas>, id: Box<str>, lines: Vec<u8>) -> Self {
+    pub(crate) fn new(sagas: Arc<Sagas>, id: Box<str>, lines: Vec<u8>) -> Self {
         Self { sagas, id, pending: Mutex::new(lines) }
     }
 
@@ -124,7 +125,7 @@ impl Log {
     }
 
     /// What could not be undone is tried again; where that cannot be written, all is as it was before.
-    pub(super) async fn again(&self, before: Arc<History>) -> Written {
+    pub(crate) async fn again(&self, before: Arc<History>) -> Written {
         let written = self.write(&Event::Again).await;
         if written.is_err() {
             self.sagas.lock().restore(&self.id, before);

@@ -12,10 +12,10 @@ pub(super) const SMALL: u64 = 16 * 1024 * 1024;
 
 /// How large the file is, in bytes.
 #[derive(Debug)]
-pub(in crate::composition::sagas) struct Size {
+pub(crate) struct Size {
     pub(super) now: AtomicU64,
     /// Above this it is to be written anew.
-    pub(in crate::composition::sagas) most: AtomicU64,
+    pub(crate) most: AtomicU64,
 }
 
 impl Size {

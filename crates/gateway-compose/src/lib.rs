@@ -1,24 +1,29 @@
-//! Compositions of tools: the executor of a registered `spec`.
+//! Compositions of tools and agents: the executor of a registered `spec`.
 //!
 //! Each call of a composed tool is a [`Run`] of its [`Plan`]. Steps are called through a
 //! [`StepRunner`]. The number of calls, the size of values and everything remembered between calls are
 //! bounded.
 
 mod breakers;
+mod clock;
 mod delivery;
 mod failure;
 mod flow;
+mod history;
 mod memory;
 mod once;
 mod plan;
+mod recovery;
 mod report;
 mod resilience;
 mod run;
 mod runner;
 mod saga;
-pub mod sagas;
+mod sagas;
+mod scope;
 mod shelf;
 mod step;
+mod step_error;
 #[cfg(test)]
 mod tests;
 
@@ -35,16 +40,17 @@ use serde_json::{Value, value::RawValue};
 use tokio::{runtime::Handle, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{breakers::Breakers, memory::Results, once::Once, run::Run, sagas::Sagas};
+use self::{breakers::Breakers, memory::Results, once::Once, run::Run};
 pub use self::{
     failure::{Cause, Failure},
+    history::{End, Status, StepOutcome},
     plan::{Part, Plan},
+    recovery::{recover, retry},
     report::Steps,
-    runner::{Effects, StepError},
-};
-pub(crate) use self::{
-    run::RunScope,
     runner::{BoxFuture, Owner, Resumed, SagaHost, Step, StepOutput, StepRunner},
+    sagas::{NotRetried, SagaDetail, SagaList, Sagas},
+    scope::RunScope,
+    step_error::{Effects, StepError},
 };
 
 /// How long what goes on without a caller may take to end when the gateway stops.
@@ -115,22 +121,27 @@ pub struct Failed {
 
 /// The call of a composed tool.
 #[derive(Debug)]
-pub(crate) struct Call<'a> {
-    pub(crate) tool: &'a Key,
-    pub(crate) plan: &'a Arc<Plan>,
-    pub(crate) runner: Arc<dyn StepRunner>,
-    pub(crate) memory: &'a Arc<Memory>,
-    pub(crate) owner: Owner,
+pub struct Call<'a> {
+    /// The composed tool.
+    pub tool: &'a Key,
+    /// Its plan.
+    pub plan: &'a Arc<Plan>,
+    /// The interface to the tools.
+    pub runner: Arc<dyn StepRunner>,
+    /// The state that compositions keep between calls.
+    pub memory: &'a Arc<Memory>,
+    /// The caller.
+    pub owner: Owner,
     /// The enclosing run, if the composed tool is a step.
-    pub(crate) scope: Option<&'a RunScope>,
+    pub scope: Option<&'a RunScope>,
     /// Maximum size of a result, in bytes.
-    pub(crate) response_bytes: usize,
+    pub response_bytes: usize,
     /// The caller's memory for results.
-    pub(crate) buffered: Option<&'a Arc<Buffered>>,
+    pub buffered: Option<&'a Arc<Buffered>>,
 }
 
 /// Calls a composed tool.
-pub(crate) async fn call(call: Call<'_>, input: &Value) -> (Result<RawResult, Failure>, Steps) {
+pub async fn call(call: Call<'_>, input: &Value) -> (Result<RawResult, Failure>, Steps) {
     let (most, buffered) = (call.response_bytes, call.buffered.cloned());
     let run = Run::new(call);
     let outcome = run.pattern(run.plan.spec(), "", input).await;
@@ -140,7 +151,7 @@ pub(crate) async fn call(call: Call<'_>, input: &Value) -> (Result<RawResult, Fa
 }
 
 /// The failure of a composition whose steps succeeded and whose result was rejected.
-pub(crate) fn rejected(tool: &Name, error: StepError, steps: Steps) -> Failed {
+pub fn rejected(tool: &Name, error: StepError, steps: Steps) -> Failed {
     let failure = Failure::new("", Cause::Call { tool: Target::Tool(tool.clone()), error });
     Failed { failure, steps }
 }

@@ -1,8 +1,8 @@
 //! One run of a composition: its caller, its limits and its values.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-    atomic::{AtomicU32, AtomicUsize, Ordering},
+    Arc, MutexGuard, PoisonError,
+    atomic::{AtomicU32, Ordering},
 };
 
 use gateway_policy::{Buffered, Exhausted};
@@ -18,9 +18,10 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    BoxFuture, CALLS, Call, Cause, Failure, Memory, Owner, Plan, StepRunner,
+    BoxFuture, CALLS, Call, Cause, Failure, Memory, Owner, Plan, RunScope, StepRunner,
     report::Report,
     sagas::{Ended, all_ended},
+    scope::TimeLimit,
 };
 
 /// The future of a step. Patterns nest, so it is boxed.
@@ -44,45 +45,6 @@ pub(super) struct Run {
     response_bytes: usize,
     /// The memory for the values of the innermost pattern.
     values: Option<Arc<Buffered>>,
-}
-
-/// The enclosing runs of a step: their shared limits, and the innermost saga and time limit.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct RunScope {
-    taken: Arc<RunBudget>,
-    /// The innermost saga.
-    pub(super) saga: Option<Arc<str>>,
-    /// The innermost time limit.
-    limit: Option<Arc<TimeLimit>>,
-}
-
-/// A time limit around operations. A saga that the limit cuts off reports the timeout.
-#[derive(Debug, Default)]
-pub(super) struct TimeLimit {
-    /// The limit in milliseconds, once it has passed.
-    passed_ms: OnceLock<u64>,
-    outer: Option<Arc<Self>>,
-}
-
-impl TimeLimit {
-    /// The limit has passed. Call this before the operations are dropped.
-    pub(super) fn pass(&self, after_ms: u64) {
-        let _ = self.passed_ms.set(after_ms);
-    }
-
-    fn passed_ms(&self) -> Option<u64> {
-        let outer = || self.outer.as_ref()?.passed_ms();
-        self.passed_ms.get().copied().or_else(outer)
-    }
-}
-
-/// The calls and values of a run and of all compositions inside it so far.
-#[derive(Debug, Default)]
-struct RunBudget {
-    calls: AtomicU32,
-    bytes: AtomicUsize,
-    /// The sagas that were begun, and have not ended.
-    sagas: Mutex<Vec<(CancellationToken, Ended)>>,
 }
 
 impl Run {
@@ -284,9 +246,4 @@ impl Run {
         let finished = self.finished.fetch_add(1, Ordering::Relaxed) + 1;
         self.runner.progress(finished, &format!("{at}: {outcome}"));
     }
-}
-
-/// The place of a step within another.
-pub(super) fn under(at: &str, step: &str) -> String {
-    if at.is_empty() { step.to_owned() } else { format!("{at}/{step}") }
 }

@@ -11,7 +11,7 @@ use super::{
     held::{MOST_OPEN, MOST_OPEN_BYTES},
     *,
 };
-use crate::composition::sagas::StepOutcome;
+use crate::history::StepOutcome;
 
 fn began(instance: Option<&str>) -> Began {
     Began {

@@ -3,7 +3,7 @@
 use registry_core::{Kind, Name, spec::Target};
 
 use super::*;
-use crate::composition::sagas::End;
+use crate::history::End;
 
 fn target() -> Target {
     Target::Tool(Name::parse(Kind::Tool, "t").unwrap())

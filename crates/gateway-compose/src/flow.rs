@@ -15,10 +15,7 @@ use registry_core::spec::{
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use super::{
-    AT_ONCE, Cause, Effects, Failure, ITEMS, MOST_AT_ONCE,
-    run::{Run, under},
-};
+use super::{AT_ONCE, Cause, Effects, Failure, ITEMS, MOST_AT_ONCE, failure::under, run::Run};
 
 impl Run {
     /// In order; the first failure ends it; the result is the last step's.

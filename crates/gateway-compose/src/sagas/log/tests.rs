@@ -7,9 +7,10 @@ use gateway_policy::HeaderClaim;
 use serde_json::json;
 
 use super::*;
-use crate::composition::{
+use crate::{
     Cause,
-    sagas::{Began, Begun, Journal, Status, journal_path},
+    history::{Began, Status},
+    sagas::{Begun, Journal, journal_path},
 };
 
 fn began() -> Began {

@@ -4,10 +4,8 @@
 //! What happens is noted here and sent to the disk in one order. Deliberately absent: what a saga does
 //! (`saga.rs`).
 
-mod history;
 mod journal;
 mod log;
-mod recovery;
 mod summary;
 mod table;
 
@@ -21,18 +19,33 @@ use std::{
 use tokio::sync::watch;
 use uuid::Uuid;
 
-pub use self::history::{End, Status, StepOutcome};
-pub(crate) use self::recovery::{NotRetried, recover, retry};
-pub(super) use self::{
-    history::{Began, Event, History},
-    log::Log,
-};
+pub(super) use self::log::Log;
+pub use self::summary::{SagaDetail, SagaList};
 use self::{
     journal::{Entry, Journal, What},
     table::Table,
 };
-use super::Cause;
-use crate::files::beside;
+use crate::{
+    Cause,
+    history::{Began, End, History},
+};
+
+/// A saga that cannot be retried.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRetried {
+    /// The saga is unknown.
+    #[error("there is no saga {0}")]
+    Unknown(String),
+    /// The saga has ended, and nothing is left to undo.
+    #[error("the saga {0} has ended and nothing is left to undo")]
+    Settled(String),
+    /// The saga is running.
+    #[error("the saga {0} is under way")]
+    UnderWay(String),
+    /// The retry cannot be written to the journal.
+    #[error("the journal of sagas cannot be written: {0}")]
+    Journal(String),
+}
 
 /// Tells how a saga ended, once it has.
 pub(super) type Ended = watch::Receiver<Option<Arc<End>>>;
@@ -62,7 +75,7 @@ pub(super) enum Begun {
 
 /// Where the journal is: beside the cache, whose lock keeps other gateways out.
 fn journal_path(cache: &Path) -> PathBuf {
-    beside(cache, ".sagas")
+    journal::beside(cache, ".sagas")
 }
 
 impl Sagas {
@@ -96,6 +109,18 @@ impl Sagas {
         table.begin(id.clone(), began, line);
         drop(table);
         Ok(Begun::First(Log::new(Arc::clone(self), id, lines)))
+    }
+
+    /// The sagas that were under way when the journal ended.
+    pub(super) fn interrupted(&self) -> Vec<Box<str>> {
+        let table = self.lock();
+        let open = table.iter().filter(|(_, known)| known.history.ended().is_none());
+        open.map(|(id, _)| id.into()).collect()
+    }
+
+    /// Starts the retry of a saga, and returns its history.
+    pub(super) fn claim(&self, id: &str) -> Result<Arc<History>, NotRetried> {
+        self.lock().claim(id)
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {

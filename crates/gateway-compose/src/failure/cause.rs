@@ -9,9 +9,9 @@ use registry_core::spec::{Path, Target, eval};
 use serde_json::Value;
 
 use super::Failure;
-use crate::composition::{
+use crate::{
     StepError,
-    sagas::{End, Status},
+    history::{End, Status},
 };
 
 /// Why a step failed. No message repeats a value, but for what a tool says of itself.

@@ -11,11 +11,8 @@ use std::{
 use registry_core::spec::Target;
 use serde::Serialize;
 
-use super::{
-    Failure,
-    run::under,
-    sagas::{End, Status, StepOutcome},
-};
+use crate::failure::{Failure, under};
+use crate::history::{End, Status, StepOutcome};
 
 /// Most calls that are told; of the others only the number.
 const TOLD: usize = 200;

@@ -8,7 +8,6 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Bound,
     sync::Arc,
-    time::UNIX_EPOCH,
 };
 
 use registry_core::Name;
@@ -16,12 +15,14 @@ use tokio::sync::watch;
 
 use self::held::{Held, SHARE};
 use super::{
-    End, Ended, Status,
-    history::{Began, Event, History},
+    Ended, NotRetried,
     journal::{Entry, Found, Kept, What},
-    recovery::NotRetried,
 };
-use crate::{clock, composition::Cause};
+use crate::{
+    Cause,
+    clock::now_ms,
+    history::{Began, End, Event, History, Status},
+};
 
 /// How long the result of a saga that has ended is known, in milliseconds: 7 days.
 const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
@@ -66,12 +67,6 @@ pub(super) struct Known {
     /// Whether the disk may have anything of it.
     pub(super) is_sent: bool,
     ended: watch::Sender<Option<Arc<End>>>,
-}
-
-/// The time, for people and for forgetting.
-pub(super) fn now_ms() -> i64 {
-    let since = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn name_of(began: &Began) -> Option<Named> {

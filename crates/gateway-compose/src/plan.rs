@@ -36,7 +36,7 @@ impl Plan {
     }
 
     /// Returns the saga at a pointer into the spec.
-    pub(crate) fn saga(&self, pointer: &str) -> Option<Arc<Saga>> {
+    pub fn saga(&self, pointer: &str) -> Option<Arc<Saga>> {
         saga_in(&self.spec, pointer)
     }
 

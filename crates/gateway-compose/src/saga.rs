@@ -18,9 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Cause, Effects, Failure,
-    run::{Run, under},
-    sagas::{Began, Begun, End, Ended, Event, History, Log, Status},
+    failure::under,
+    run::Run,
+    sagas::{Begun, Ended, Log},
 };
+use crate::history::{Began, End, Event, History, Status};
 
 /// The waits between attempts to undo a step, in milliseconds; after the last it is left to an operator.
 const WAITS_MS: [u64; 6] = [200, 400, 800, 1_600, 3_200, 6_400];

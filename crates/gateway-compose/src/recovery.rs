@@ -11,8 +11,13 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{Event, Log, Sagas};
-use crate::composition::{Call, Memory, Resumed, SagaHost, run::Run, saga::Course};
+use crate::{
+    Call, Memory, Resumed, SagaHost,
+    history::Event,
+    run::Run,
+    saga::Course,
+    sagas::{Log, NotRetried},
+};
 
 /// How many are gone on with at once.
 const AT_ONCE: usize = 16;
@@ -23,25 +28,8 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// The longest such wait.
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
-/// Why a saga cannot be tried again.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NotRetried {
-    /// There is none.
-    #[error("there is no saga {0}")]
-    Unknown(String),
-    /// Nothing is left of it to do.
-    #[error("the saga {0} has ended and nothing is left to undo")]
-    Settled(String),
-    /// It is being done.
-    #[error("the saga {0} is under way")]
-    UnderWay(String),
-    /// It would not survive a restart.
-    #[error("the journal of sagas cannot be written: {0}")]
-    Journal(String),
-}
-
 /// Compensates all interrupted sagas in the current Tokio runtime.
-pub(crate) fn recover(memory: &Arc<Memory>, host: &Arc<dyn SagaHost>) {
+pub fn recover(memory: &Arc<Memory>, host: &Arc<dyn SagaHost>) {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     for id in memory.sagas().interrupted() {
         tracing::warn!(saga = %id, "a saga was interrupted and is undone");
@@ -51,22 +39,13 @@ pub(crate) fn recover(memory: &Arc<Memory>, host: &Arc<dyn SagaHost>) {
     }
 }
 
-impl Sagas {
-    /// The sagas that were under way when the journal ended.
-    fn interrupted(&self) -> Vec<Box<str>> {
-        let table = self.lock();
-        let open = table.iter().filter(|(_, known)| known.history.ended().is_none());
-        open.map(|(id, _)| id.into()).collect()
-    }
-}
-
 /// Retries the failed compensations of a saga.
-pub(crate) async fn retry(
+pub async fn retry(
     memory: &Arc<Memory>,
     host: &Arc<dyn SagaHost>,
     id: &str,
 ) -> Result<(), NotRetried> {
-    let before = memory.sagas().lock().claim(id)?;
+    let before = memory.sagas().claim(id)?;
     let log = Log::new(Arc::clone(memory.sagas()), id.into(), Vec::new());
     let (tell, told) = oneshot::channel();
     let undo = Undo::new(memory, host);

@@ -8,10 +8,7 @@ use registry_core::spec::{ClaimCheck, DeadLetter};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{
-    Cause, Effects, Failure,
-    run::{Run, under},
-};
+use super::{Cause, Effects, Failure, failure::under, run::Run};
 
 impl Run {
     /// What fails goes to a tool, with its input.

@@ -5,6 +5,7 @@
 //! never acknowledged, and is cut off; whole lines that are damaged are reported, and the file is kept aside.
 //! Deliberately absent: what the lines mean.
 
+mod replace;
 mod size;
 
 use std::{
@@ -21,12 +22,15 @@ use registry_core::Digest;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use self::size::{SMALL, Size};
-use super::{
-    history::{Began, Event, History},
-    table::now_ms,
+pub(super) use self::replace::beside;
+use self::{
+    replace::replace,
+    size::{SMALL, Size},
 };
-use crate::files::{beside, replace_private};
+use crate::{
+    clock::now_ms,
+    history::{Began, Event, History},
+};
 
 /// Digits of a checksum.
 const DIGITS: usize = 16;
@@ -161,7 +165,7 @@ impl Journal {
         let content = match fs::read(path) {
             Ok(content) => content,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                replace_private(path, b"")?;
+                replace(path, b"")?;
                 Vec::new()
             }
             Err(e) => return Err(e),
@@ -217,7 +221,7 @@ impl Journal {
 
 fn keep_aside(path: &Path, content: &[u8], damaged: &[usize]) -> io::Result<()> {
     let aside = beside(path, &format!(".damaged-{}", now_ms()));
-    replace_private(&aside, content)?;
+    replace(&aside, content)?;
     tracing::error!(
         path = %path.display(), lines = ?damaged, kept = %aside.display(),
         "lines of the sagas' journal cannot be read: the disk has lost something, or somebody has \
@@ -299,7 +303,7 @@ impl Writer {
             let entry = Entry { saga: (&*saga).into(), at_ms, what };
             append(&entry.json(), &mut content);
         }
-        if let Err(error) = replace_private(&self.path, &content) {
+        if let Err(error) = replace(&self.path, &content) {
             tracing::warn!("the sagas' journal cannot be written anew, and grows: {error}");
         }
         // Whichever file has the name now is the one that goes on, all of it.

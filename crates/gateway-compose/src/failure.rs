@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 pub use self::cause::Cause;
 use self::cause::{told_end, told_nothing};
-use super::{Effects, StepError, sagas::Status};
+use super::{Effects, StepError};
+use crate::history::Status;
 
 /// A step that failed. Cheap to copy: several may wait for the same.
 #[derive(Debug, Clone)]
@@ -34,7 +35,7 @@ impl Failure {
     }
 
     /// What an operation that failed so has done, or may have.
-    pub(crate) fn effects(&self) -> Effects {
+    pub fn effects(&self) -> Effects {
         self.beside.max(own_effects(&self.cause))
     }
 
@@ -44,7 +45,7 @@ impl Failure {
     }
 
     /// When it may go better, where nothing was done because what was to be called is spared.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
+    pub fn retry_after(&self) -> Option<Duration> {
         if self.effects() > Effects::None {
             return None;
         }
@@ -70,7 +71,7 @@ impl Failure {
     }
 
     /// The outcome of a composition that failed so.
-    pub(crate) fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> Outcome {
         match &*self.cause {
             Cause::Call { error, .. } => error.outcome,
             Cause::Timeout { .. } => Outcome::UpstreamTimeout,
@@ -192,6 +193,11 @@ impl fmt::Display for Failure {
         }
         self.cause.fmt(f)
     }
+}
+
+/// The place of a step within another.
+pub(super) fn under(at: &str, step: &str) -> String {
+    if at.is_empty() { step.to_owned() } else { format!("{at}/{step}") }
 }
 
 #[cfg(test)]

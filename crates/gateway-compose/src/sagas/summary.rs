@@ -5,7 +5,8 @@ use std::sync::Arc;
 use registry_core::{Key, Timestamp};
 use serde::Serialize;
 
-use super::{History, Sagas, table::Known};
+use super::{Sagas, table::Known};
+use crate::history::History;
 
 /// Maximum number of listed sagas. Sagas that need an operator come first, then the newest.
 const LISTED: usize = 1_000;
@@ -13,7 +14,7 @@ const LISTED: usize = 1_000;
 /// The sagas of this gateway.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SagaList<'a> {
+pub struct SagaList<'a> {
     sagas: Vec<SagaSummary<'a>>,
     /// The number of sagas that are not listed.
     more: usize,
@@ -22,14 +23,14 @@ pub(crate) struct SagaList<'a> {
 
 /// A saga with the inputs and results of its steps.
 #[derive(Debug, Serialize)]
-pub(crate) struct SagaDetail<'a> {
+pub struct SagaDetail<'a> {
     saga: SagaSummary<'a>,
     history: Arc<History>,
 }
 
 impl Sagas {
     /// Calls `render` with the list of sagas.
-    pub(crate) fn list<T>(&self, render: impl FnOnce(&SagaList<'_>) -> T) -> T {
+    pub fn list<T>(&self, render: impl FnOnce(&SagaList<'_>) -> T) -> T {
         let table = self.lock();
         let sagas: Vec<_> = table.by_need().take(LISTED).map(summary).collect();
         let more = table.iter().count() - sagas.len();
@@ -37,7 +38,7 @@ impl Sagas {
     }
 
     /// Calls `render` with a saga. Returns `None` if the saga is unknown.
-    pub(crate) fn show<T>(&self, id: &str, render: impl FnOnce(&SagaDetail<'_>) -> T) -> Option<T> {
+    pub fn show<T>(&self, id: &str, render: impl FnOnce(&SagaDetail<'_>) -> T) -> Option<T> {
         let table = self.lock();
         let known = table.get(id)?;
         let history = Arc::clone(&known.history);
@@ -48,7 +49,7 @@ impl Sagas {
 /// The state of a saga.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SagaSummary<'a> {
+struct SagaSummary<'a> {
     id: &'a str,
     tool: &'a Key,
     /// The place in the tool's spec.

@@ -65,7 +65,7 @@ pub struct StepOutcome {
 
 impl End {
     /// All went well.
-    pub(in crate::composition) fn completed(saga: &Saga, output: Value) -> Self {
+    pub(crate) fn completed(saga: &Saga, output: Value) -> Self {
         let done = |step: &SagaStep| StepOutcome {
             id: step.id.clone(),
             outcome: State::Completed,
@@ -81,19 +81,19 @@ impl End {
     }
 
     /// Whether nothing was done before a step failed.
-    pub(in crate::composition) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         let is_idle = |step: &StepOutcome| matches!(step.outcome, State::NotRun | State::Failed);
         self.steps.iter().all(is_idle)
     }
 
     /// The steps that could not be undone.
-    pub(in crate::composition) fn left(&self) -> Vec<&str> {
+    pub(crate) fn left(&self) -> Vec<&str> {
         let is_left = |step: &&StepOutcome| step.outcome == State::CompensationFailed;
         self.steps.iter().filter(is_left).map(|step| step.id.as_str()).collect()
     }
 
     /// The steps of which nobody knows what they did, and which were not undone.
-    pub(in crate::composition) fn unsure(&self) -> Vec<&str> {
+    pub(crate) fn unsure(&self) -> Vec<&str> {
         let is_unsure = |step: &&StepOutcome| step.outcome == State::Unknown;
         self.steps.iter().filter(is_unsure).map(|step| step.id.as_str()).collect()
     }
