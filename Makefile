@@ -48,7 +48,7 @@ random-compositions: ## compare the checker of compositions with runs: make rand
 
 mutants: ## break the engine of compositions in every way cargo-mutants knows (hours): make mutants SHARD=0/3
 	$(CARGO) mutants --package gateway-compose --shard $(or $(SHARD),0/1) --sharding round-robin \
-	  --test-package gateway-compose,gateway-agent --cargo-arg=--lib
+	  --cargo-arg=--lib
 	$(CARGO) mutants --package registry-core --file 'crates/registry-core/src/spec/eval/**' \
 	  --shard $(or $(SHARD),0/1) --sharding round-robin -- --lib --test properties -- spec evaluation
 

@@ -57,7 +57,8 @@ impl Definitions {
     }
 
     /// The raw definition of one tool.
-    pub fn find_tool(&self, server: &Key, tool: &str) -> Option<&RawValue> {
+    #[cfg(test)]
+    pub(crate) fn find_tool(&self, server: &Key, tool: &str) -> Option<&RawValue> {
         self.find(server)?.find(tool)
     }
 

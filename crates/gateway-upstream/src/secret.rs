@@ -50,7 +50,7 @@ impl SecretSource {
     }
 
     /// Whether the secret can change while the gateway runs.
-    pub fn may_change(&self) -> bool {
+    pub(crate) fn may_change(&self) -> bool {
         matches!(self.place, Place::File(_))
     }
 

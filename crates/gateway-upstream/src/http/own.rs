@@ -261,10 +261,10 @@ async fn open(
 
 #[cfg(test)]
 mod tests {
-    use crate::tests::subject_token;
     use serde_json::value::RawValue;
 
     use super::*;
+    use crate::tests::subject_token;
 
     fn who_can(capabilities: &str) -> Context {
         let raw = RawValue::from_string(capabilities.to_owned()).unwrap();
