@@ -15,6 +15,7 @@ mod rate;
 mod role;
 mod scope;
 mod secret;
+mod settings;
 mod token;
 mod tokens;
 
@@ -30,17 +31,18 @@ use crate::clock::Clock;
 use http::{HeaderMap, header::AUTHORIZATION};
 use tokio::time::sleep;
 
-pub use certificates::Certificates;
+pub use certificates::{Certificates, ClientRule, InvalidClientRule};
 pub use denied::Denied;
 pub use failures::Failures;
 pub use name::is_personal;
 pub use needs::{Need, known_path};
-pub use oidc::Oidc;
+pub use oidc::{Oidc, OidcConfig, RoleRule};
 pub use principal::{Method, Principal};
 pub use rate::RateLimit;
 pub use role::{InvalidRole, Role, Roles};
 pub use scope::{SCOPES, Scopes};
 pub use secret::TokenSecret;
+pub use settings::AccessConfig;
 pub use token::{InvalidToken, NewToken};
 pub use tokens::{Issued, LIVE, Tokens};
 

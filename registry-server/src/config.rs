@@ -1,34 +1,32 @@
-//! The server's settings: flags, each with an environment variable, all with defaults.
+//! Parses flags and environment variables into the settings of the modules.
 //!
-//! The only place where the environment is read. Deliberately absent: a configuration file, and
-//! settings that change while the server runs.
+//! Only this module reads the environment. Each flag has a default and an environment variable. A
+//! configuration file and changes at runtime are not supported.
 
-mod access;
+mod authentication;
 mod command;
-mod oidc;
-mod relay;
-mod tls;
-mod tuning;
 
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
 };
 
-use clap::{Parser, ValueEnum, builder::RangedU64ValueParser};
+use clap::Parser;
 use mcp_registry::Namespace;
-use uuid::Uuid;
+use registry_core::Secret;
 
-pub use access::{AccessConfig, Door};
+pub use authentication::Authentication;
 pub use command::{CheckpointKeyCommand, Command, TokenCommand};
-pub use oidc::{OidcConfig, RoleRule};
-pub use registry_core::Secret;
-pub use relay::RelayConfig;
-pub use tls::{ClientRule, InvalidClientRule, TlsConfig};
 
-pub use tuning::{AdminListen, FeedConfig, RegistrarConfig, ServeConfig};
-
-use crate::store::{DatabaseUrl, InvalidDatabaseUrl};
+use crate::{
+    access::{AccessConfig, OidcConfig},
+    connections::{ServeConfig, TlsConfig},
+    feed::FeedConfig,
+    registrar::RegistrarConfig,
+    relay::RelayConfig,
+    store::{DatabaseUrl, InvalidDatabaseUrl},
+    telemetry::LogFormat,
+};
 
 /// The default database, in the data directory.
 const DATABASE: &str = "registry.db";
@@ -105,7 +103,7 @@ pub struct Config {
     #[arg(long, global = true, hide = true, env = "USER", default_value = "local")]
     pub user: String,
 
-    /// Who may call.
+    /// Authentication.
     #[command(flatten)]
     pub access: AccessConfig,
 
@@ -128,62 +126,27 @@ pub struct Config {
     )]
     pub mcp_namespace: Namespace,
 
-    /// Whose log is followed.
+    /// The registry to follow.
     #[command(flatten)]
     pub relay: RelayConfig,
 
-    /// How requests are served.
+    /// Sockets.
     #[command(flatten)]
     pub serve: ServeConfig,
 
-    /// How writes are batched.
+    /// Writes.
     #[command(flatten)]
     pub registrar: RegistrarConfig,
 
-    /// How followers are served.
+    /// Sync streams.
     #[command(flatten)]
     pub feed: FeedConfig,
-}
-
-/// Takes a number from 1 to `most`.
-fn at_least_one(most: u64) -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=most)
-}
-
-/// Takes a number up to `most`.
-fn at_most(most: u64) -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(..=most)
 }
 
 /// Whether two paths name one directory. The empty path is the current one.
 fn is_same(a: &Path, b: &Path) -> bool {
     let real = |path: &Path| Path::new(".").join(path).canonicalize().ok();
     real(a).is_some_and(|a| Some(a) == real(b))
-}
-
-/// The kernel's name of the machine; containers get one each.
-fn host_name() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = if host.trim().is_empty() { "registry-server" } else { host.trim() };
-    host.to_owned()
-}
-
-/// What this process calls itself: its machine and a mark of its own.
-pub(crate) fn process_name() -> String {
-    let host = host_name();
-    let mark = Uuid::now_v7().simple().to_string();
-    // The last digits are the random ones.
-    let (_, mark) = mark.split_at(mark.len() - 8);
-    format!("{host}/{mark}")
-}
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
 }
 
 /// Why settings do not go together.
@@ -203,23 +166,6 @@ pub enum InvalidConfig {
          --tls-cert and --tls-key, or --plaintext where a proxy or a mesh before it speaks TLS"
     )]
     PlainText(SocketAddr),
-    /// A file that the settings name.
-    #[error("{path:?} cannot be used: {reason}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The registry to follow is no address.
-    #[error(
-        "`{0}` is no registry to follow; write grpc(s)://host:port, at most 16 of its servers with \
-         commas between"
-    )]
-    Upstream(String),
-    /// Whoever listens on the way would learn the token.
-    #[error("the token for {0} would go to another machine in plain text; use grpcs://")]
-    PlainToken(String),
     /// The URL names no database; it is not repeated, because it may hold a password.
     #[error("{0}")]
     Database(#[from] InvalidDatabaseUrl),

@@ -22,6 +22,7 @@ mod recent;
 mod retention;
 mod roster;
 mod scopes;
+mod settings;
 mod shared;
 mod snapshot;
 mod start;
@@ -43,18 +44,13 @@ pub use memory::Memory;
 pub use message::{Delta, Hello, Message, Place, Signal};
 pub use outbox::Outgoing;
 pub use roster::{Roster, Slowest};
+pub use settings::FeedConfig;
 pub use shared::Shared;
 pub use snapshot::Piece;
 pub use step::Step;
 pub use voucher::{Said, Voucher, Witness, Word};
 
-use crate::{
-    access::Caller,
-    clock::Clock,
-    config::{FeedConfig, process_name},
-    registrar::Registrar,
-    store::Store,
-};
+use crate::{access::Caller, clock::Clock, host::process_name, store::Store};
 use admission::Admission;
 use holders::{Hold, Holders};
 use pages::Pages;
@@ -69,7 +65,6 @@ use teller::{Teller, Wants};
 pub struct Feed {
     hub: Arc<Hub>,
     store: Store,
-    registrar: Registrar,
     clock: Arc<dyn Clock>,
     config: FeedConfig,
     roster: Roster,
@@ -87,7 +82,7 @@ impl Feed {
     /// A feed without followers.
     pub fn new(
         hub: Arc<Hub>,
-        (store, registrar): (Store, Registrar),
+        store: Store,
         clock: Arc<dyn Clock>,
         config: FeedConfig,
         draining: CancellationToken,
@@ -101,7 +96,6 @@ impl Feed {
         Self {
             hub,
             store,
-            registrar,
             clock,
             config,
             roster,

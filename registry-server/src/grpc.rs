@@ -21,7 +21,7 @@ mod sbom;
 mod status;
 mod sync;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::Router;
 use registry_proto::{
@@ -36,7 +36,7 @@ use registry_proto::{
 use tonic::{codec::CompressionEncoding::Gzip, service::Routes};
 use tonic_health::{ServingStatus, server::HealthReporter};
 
-use crate::{app::App, config::ServeConfig};
+use crate::app::App;
 
 pub use status::{denied, panicked, unimplemented};
 
@@ -55,6 +55,17 @@ const SERVICES: &[&str] = &[
     "registry.v1.SbomService",
     "registry.v1.AccessService",
 ];
+
+/// Limits of requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Most bytes of one message, other than a message of Sync.
+    pub message_bytes: usize,
+    /// Most bytes of all requests that have not arrived completely.
+    pub buffered_bytes: usize,
+    /// Longest that one request other than Sync may take.
+    pub request_timeout: Duration,
+}
 
 /// What the services work on; each implements its own trait for it.
 #[derive(Clone)]
@@ -76,9 +87,9 @@ macro_rules! bounded {
 /// The routes of all services.
 pub async fn router(
     app: &Arc<App>,
-    config: &ServeConfig,
+    limits: Limits,
 ) -> Result<(Router, Health), tonic_reflection::server::Error> {
-    let limit = config.max_message_bytes;
+    let Limits { message_bytes: limit, buffered_bytes, request_timeout } = limits;
     let service = Service { app: app.clone() };
     let registry = bounded!(limit, RegistryServiceServer::new(service.clone()));
     let history = bounded!(limit, HistoryServiceServer::new(service.clone()));
@@ -103,8 +114,8 @@ pub async fn router(
         .add_service(reflection().build_v1alpha()?);
     let services = routes.into_axum_router().reset_fallback().merge(sync::routes(app.clone()));
     let services = oversize::layer(services, limit);
-    let services = intake::layer(services, config.max_buffered_bytes);
-    Ok((guard::layer(deadline::layer(services, config.request_timeout)), health_of))
+    let services = intake::layer(services, buffered_bytes);
+    Ok((guard::layer(deadline::layer(services, request_timeout)), health_of))
 }
 
 fn reflection() -> tonic_reflection::server::Builder<'static> {

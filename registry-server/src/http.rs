@@ -23,6 +23,7 @@ use axum::{
 use crate::{
     app::{App, gateways},
     grpc, metrics,
+    registrar::Database,
 };
 
 /// The routes, and what answers on all others.
@@ -52,9 +53,9 @@ async fn alive() -> &'static str {
 }
 
 async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
-    metrics::observe(app.catalog().revision(), gateways::overview(&app));
+    metrics::observe(app.catalog().revision(), gateways::followers(&app));
     metrics::feed(app.feed.scopes(), app.feed.oldest_delta());
-    metrics::database(&app.registrar.database());
+    metrics::database(app.registrar.database() == Database::Writable);
     let text = metrics::recorder().render();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }

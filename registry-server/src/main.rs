@@ -134,7 +134,11 @@ fn code(error: &Error) -> u8 {
         Error::Store(_)
         | Error::Relay(relay::Error::Store(_))
         | Error::CheckpointKey(checkpoint_key::Error::Store(_)) => DATABASE,
-        Error::Config(_) | Error::CheckpointKey(_) | Error::Relay(_) => USAGE,
+        Error::Config(_)
+        | Error::Tls(_)
+        | Error::Oidc(_)
+        | Error::CheckpointKey(_)
+        | Error::Relay(_) => USAGE,
         Error::Admin { .. } | Error::Reflection(_) | Error::Transport(_) | Error::Writer(_) => {
             FAILED
         }

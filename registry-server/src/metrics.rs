@@ -14,8 +14,6 @@ use metrics::{
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use registry_core::{Action, Catalog, Diagnostic, Kind, Revision, SealedCommit};
 
-use crate::{app::gateways::Overview, registrar::Database};
-
 const APPLIES: &str = "registry_applies_total";
 const REFUSALS: &str = "registry_refusals_total";
 const REPEATS: &str = "registry_repeated_requests_total";
@@ -178,12 +176,9 @@ pub(crate) fn index_failed() {
     counter!(INDEX_FAILURES).increment(1);
 }
 
-/// The database was seen to take writes, or not.
-pub(crate) fn database(now: &Database) {
-    gauge!(WRITABLE).set(match now {
-        Database::Writable => 1.0,
-        Database::ReadOnly(_) => 0.0,
-    });
+/// The database takes writes, or does not.
+pub(crate) fn database(is_writable: bool) {
+    gauge!(WRITABLE).set(f64::from(u8::from(is_writable)));
 }
 
 /// The connection that listens for other servers' commits was lost.
@@ -191,11 +186,25 @@ pub(crate) fn listener_lost(how: &'static str) {
     counter!(LISTENER_LOSSES, "how" => how).increment(1);
 }
 
+/// The state of this server's followers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Followers {
+    /// The number of followers.
+    pub connected: usize,
+    /// The number of followers that reject the next revision.
+    pub refusing: usize,
+    /// Revisions that the slowest follower has yet to apply.
+    pub lag: u64,
+    /// Milliseconds since the slowest follower fell behind. It is a lower bound if the commit after
+    /// its revision is no longer in memory.
+    pub lag_millis: u64,
+}
+
 /// Values that are computed for a scrape.
-pub(crate) fn observe(revision: Revision, gateways: Overview) {
+pub(crate) fn observe(revision: Revision, followers: Followers) {
     gauge!(REVISION).set(as_f64(revision.0));
-    let Overview { followers, refusing, lag, lag_millis } = gateways;
-    gauge!(STREAMS).set(as_f64(followers as u64));
+    let Followers { connected, refusing, lag, lag_millis } = followers;
+    gauge!(STREAMS).set(as_f64(connected as u64));
     gauge!(REFUSING).set(as_f64(refusing as u64));
     gauge!(LAG).set(as_f64(lag));
     gauge!(LAG_SECONDS).set(Duration::from_millis(lag_millis).as_secs_f64());

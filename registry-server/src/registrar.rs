@@ -14,6 +14,7 @@ mod import;
 mod listen;
 mod log;
 mod repeat;
+mod settings;
 mod waiting;
 mod writer;
 
@@ -24,7 +25,7 @@ use registry_core::{
     rules::{self, Claimant, Plan, Proposed},
 };
 use tokio::{
-    sync::{Notify, Semaphore, mpsc, oneshot, watch},
+    sync::{Semaphore, mpsc, oneshot, watch},
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -32,12 +33,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use database::Database;
 pub use import::Importer;
+pub use settings::RegistrarConfig;
 use waiting::Waiting;
 use writer::Writer;
 
 use crate::{
     clock::Clock,
-    config::RegistrarConfig,
     feed::Hub,
     store::{self, CommitEvent, NewAccessEvent, Store},
 };
@@ -175,12 +176,12 @@ fn summary(diagnostics: &[Diagnostic]) -> String {
 }
 
 /// Where batches are submitted. Clones submit to the same writer.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Registrar {
     queue: mpsc::Sender<Waiting>,
     space: Arc<Semaphore>,
     database: watch::Receiver<Database>,
-    wake: Arc<Notify>,
+    hub: Arc<Hub>,
     closing: CancellationToken,
     /// In a relay: where the registry is.
     upstream: Option<Arc<str>>,
@@ -206,19 +207,19 @@ pub async fn start(parts: Parts) -> Result<(Registrar, JoinHandle<()>), store::E
     let (queue, waiting) = mpsc::channel(parts.config.write_queue.max(1));
     let space = Arc::new(Semaphore::new(units(parts.config.write_queue_bytes)));
     let (sender, database) = watch::channel(Database::Writable);
-    let wake = Arc::new(Notify::new());
-    let listener = listen::spawn(parts.store.clone(), wake.clone());
+    let hub = parts.hub.clone();
+    let listener = listen::spawn(parts.store.clone(), hub.clone());
     let (store, limit) = (parts.store.clone(), parts.config.database_timeout);
     let forgetting = forget_requests(parts.store.clone(), parts.clock.clone());
     let writer = Writer::new(parts, sender).await?;
     let closing = CancellationToken::new();
-    let (woken, closed) = (wake.clone(), closing.clone());
+    let closed = closing.clone();
     let task = tokio::spawn(async move {
-        writer.run(waiting, woken, closed).await;
+        writer.run(waiting, closed).await;
         listener.abort();
         forgetting.abort();
     });
-    Ok((Registrar { queue, space, database, wake, closing, upstream: None, store, limit }, task))
+    Ok((Registrar { queue, space, database, hub, closing, upstream: None, store, limit }, task))
 }
 
 /// Deletes the ids of requests that are too old to be retried, now and every hour.
@@ -240,12 +241,12 @@ pub async fn start_relay(
 ) -> Result<(Registrar, Importer), store::Error> {
     // Nobody ever waits in it.
     let (queue, _) = mpsc::channel(1);
-    let (space, wake) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
+    let (space, hub) = (Arc::new(Semaphore::new(0)), parts.hub.clone());
     let (sender, database) = watch::channel(Database::Writable);
     let (store, limit) = (parts.store.clone(), parts.config.database_timeout);
     let importer = Importer::new(Writer::new(parts, sender).await?);
     let (closing, upstream) = (CancellationToken::new(), Some(upstream.into()));
-    Ok((Registrar { queue, space, database, wake, closing, upstream, store, limit }, importer))
+    Ok((Registrar { queue, space, database, hub, closing, upstream, store, limit }, importer))
 }
 
 impl Registrar {
@@ -278,7 +279,7 @@ impl Registrar {
 
     /// Waits until this server shows every commit that is stored now. A relay shows only what its
     /// registry has signed, and a server without its database only what it has in memory.
-    pub async fn catch_up(&self, hub: &Hub) -> Result<(), Error> {
+    pub async fn catch_up(&self) -> Result<(), Error> {
         if self.upstream.is_some() || !self.store.is_shared() {
             return Ok(());
         }
@@ -287,8 +288,8 @@ impl Registrar {
             Ok(Err(store::Error::Unavailable { .. })) | Err(_) => return Ok(()),
             Ok(Err(error)) => return Err(Error::Database(error)),
         };
-        let mut served = hub.watch();
-        self.nudge();
+        let mut served = self.hub.watch();
+        self.hub.request_refresh();
         let reached = timeout(self.limit, served.wait_for(|served| *served >= head)).await;
         reached.map(drop).map_err(|_| {
             Error::Database(store::Error::Unavailable {
@@ -306,11 +307,6 @@ impl Registrar {
     /// Takes no more batches; the writer finishes what waits and ends.
     pub fn close(&self) {
         self.closing.cancel();
-    }
-
-    /// Asks the writer to look for other servers' commits soon.
-    pub fn nudge(&self) {
-        self.wake.notify_one();
     }
 }
 

@@ -7,10 +7,12 @@
 
 mod copy;
 mod introduction;
+mod settings;
 mod staging;
 mod witness;
 
 use std::{
+    path::PathBuf,
     str::FromStr as _,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -21,8 +23,9 @@ use registry_follow::{Follower, Heard};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+pub use settings::RelayConfig;
+
 use crate::{
-    app::audit::Key,
     feed::{Contact, Voucher, Witness},
     registrar::{self, Parts, Registrar},
     store::{self, Store},
@@ -51,6 +54,23 @@ pub enum Error {
     /// The key that the database knows cannot be read.
     #[error("the key {0:?} in the database cannot be read; give the relay a new database")]
     BadKey(String),
+    /// The address of the registry is invalid.
+    #[error(
+        "`{0}` is no registry to follow; write grpc(s)://host:port, at most 16 of its servers with \
+         commas between"
+    )]
+    Address(String),
+    /// The token could be read on the network.
+    #[error("the token for {0} would go to another machine in plain text; use grpcs://")]
+    PlainToken(String),
+    /// A file of the settings is unusable.
+    #[error("{path:?} cannot be used: {reason}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The problem.
+        reason: String,
+    },
     /// The database.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -103,7 +123,7 @@ impl Relay {
     }
 
     /// The key of the registry.
-    pub fn key(&self) -> &VerifierKey {
+    pub fn key(&self) -> &Arc<VerifierKey> {
         &self.key
     }
 
@@ -155,11 +175,6 @@ impl Relay {
             );
         }
         Ok(catalog)
-    }
-
-    /// Who signs checkpoints: the registry.
-    pub fn signer(&self) -> Key {
-        Key::Upstream { key: self.key.clone(), address: self.upstream() }
     }
 
     /// Follows the registry until it is stopped; and the registrar, which takes no writes.

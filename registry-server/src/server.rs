@@ -2,7 +2,6 @@
 //!
 //! Deliberately absent: signals and telemetry, which belong to the program.
 
-mod connections;
 mod layers;
 
 use std::{future::Future, net::SocketAddr, num::NonZeroU32, sync::Arc, time::Duration};
@@ -18,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
-    access::{Access, Certificates, Failures, Issued, Oidc, RateLimit, Tokens},
+    access::{Access, AccessConfig, Certificates, Failures, Issued, Oidc, RateLimit, Tokens},
     app::{
         App, apply,
         at::Archive,
@@ -31,7 +30,8 @@ use crate::{
     },
     checkpoint_key,
     clock::Clock,
-    config::{AccessConfig, AdminListen, Config, Door, InvalidConfig, ServeConfig},
+    config::{Authentication, Config, InvalidConfig},
+    connections::{self, AdminListen, ServeConfig},
     feed::{Feed, Hub, Memory, Voucher},
     gate, grpc, http, metrics, registrar,
     relay::{self, Relay},
@@ -57,6 +57,12 @@ pub enum Error {
     /// The settings.
     #[error(transparent)]
     Config(#[from] InvalidConfig),
+    /// A file of TLS.
+    #[error(transparent)]
+    Tls(#[from] registry_tls::InvalidFile),
+    /// A file of the identity provider's keys.
+    #[error(transparent)]
+    Oidc(#[from] registry_jwt::InvalidFile),
     /// The key that signs checkpoints.
     #[error(transparent)]
     CheckpointKey(#[from] checkpoint_key::Error),
@@ -112,7 +118,8 @@ impl Server {
         let draining = CancellationToken::new();
         let (catalog, voucher, key) = if let Some(relay) = &relay {
             let catalog = relay.attested(&store, catalog, clock.now()).await?;
-            (catalog, relay.voucher(draining.clone()), relay.signer())
+            let key = Key::Upstream { key: relay.key().clone(), address: relay.upstream() };
+            (catalog, relay.voucher(draining.clone()), key)
         } else {
             // Late: a server that does not start for another reason makes no key known.
             let key = open_key(&config, &store).await?;
@@ -134,7 +141,7 @@ impl Server {
         let app = Arc::new(App {
             feed: Arc::new(Feed::new(
                 hub.clone(),
-                (store.clone(), registrar.clone()),
+                store.clone(),
                 clock.clone(),
                 config.feed,
                 draining.clone(),
@@ -181,7 +188,7 @@ impl Server {
         listener: TcpListener,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), Error> {
-        let (services, health) = grpc::router(&self.app, &self.config).await?;
+        let (services, health) = grpc::router(&self.app, self.limits()).await?;
         let routes = layers::join(services, http::router(self.app.clone()));
         let routes = layers::around(gate::layer(routes, self.app.access.clone()));
         let refuse = CancellationToken::new();
@@ -242,6 +249,14 @@ impl Server {
         guard
     }
 
+    fn limits(&self) -> grpc::Limits {
+        grpc::Limits {
+            message_bytes: self.config.max_message_bytes,
+            buffered_bytes: self.config.max_buffered_bytes,
+            request_timeout: self.config.request_timeout,
+        }
+    }
+
     fn transport(&self) -> Transport {
         Transport::builder()
             .accept_http1(true)
@@ -294,18 +309,18 @@ async fn open_relay(config: &Config, store: Store) -> Result<(Store, Option<Rela
     Ok((store, Some(relay)))
 }
 
-/// Whether callers are asked who they are, and told so loudly.
+/// Authentication, with a warning if it is disabled or if no caller has a credential.
 async fn open_access(
     config: &Config,
     tokens: Arc<Tokens>,
     clock: Arc<dyn Clock>,
 ) -> Result<Access, Error> {
     let issued = tokens.issued().await?;
-    let door = config.door(issued)?;
-    let (address, is_open) = (config.listen, door == Door::Open);
+    let is_open = config.authentication(issued)? == Authentication::Disabled;
+    let address = config.listen;
     if is_open {
         tracing::warn!(%address, "NOBODY IS ASKED WHO THEY ARE: whoever reaches this address may change the registry; `registry-server token create` makes a first token, and with one everybody is asked");
-    } else if issued != Issued::Live && !config.knows_others() {
+    } else if issued != Issued::Live && !config.has_other_credentials() {
         let why = match issued {
             Issued::Ended => "every token has expired or was revoked",
             _ => "there is no token yet",

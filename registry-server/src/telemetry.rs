@@ -1,12 +1,18 @@
-//! Log lines, on standard error.
-//!
-//! Deliberately absent: traces and metrics.
+//! Log lines, on standard error. Export of traces is not supported.
 
 use std::io::{self, IsTerminal as _};
 
+use clap::ValueEnum;
 use tracing_subscriber::{EnvFilter, filter::ParseError, fmt};
 
-use crate::config::LogFormat;
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
 
 /// Starts logging; once a process.
 pub fn start(filter: &str, format: LogFormat) -> Result<(), ParseError> {

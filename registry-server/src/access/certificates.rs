@@ -4,13 +4,15 @@
 //! TLS has proved the certificate before, also that it was not revoked. Deliberately absent: reading
 //! it (`registry-tls`).
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, str::FromStr};
 
 use registry_core::Timestamp;
-use registry_tls::Holder;
+use registry_tls::{Holder, SPIFFE, is_like_spiffe};
 
-use super::{Denied, Method, Principal, Scopes, name::misfit};
-use crate::config::ClientRule;
+use super::{
+    Denied, InvalidRole, Method, Principal, Role, Roles, Scopes,
+    name::{is_personal, misfit},
+};
 
 /// Longest name, in bytes.
 const NAME_BYTES: usize = 256;
@@ -68,5 +70,94 @@ fn read(certificate: &[u8]) -> Result<Holder, String> {
     match misfit(&holder.name, NAME_BYTES) {
         Some(why) => Err(format!("its name {why}")),
         None => Ok(holder),
+    }
+}
+
+/// The rights of certificates with a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientRule {
+    /// The name, without the `*` at its end.
+    pub name: String,
+    /// Whether `name` is a prefix.
+    pub is_prefix: bool,
+    /// The team that owns the registered entities.
+    pub team: String,
+    /// The granted roles.
+    pub roles: Roles,
+}
+
+impl ClientRule {
+    /// Whether the name is a SPIFFE id, not a common name.
+    pub fn is_spiffe(&self) -> bool {
+        self.name.starts_with(SPIFFE)
+    }
+}
+
+/// An invalid [`ClientRule`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidClientRule {
+    /// A part is missing.
+    #[error("`{0}` is not of the form NAME=TEAM:ROLE[,ROLE…]")]
+    Form(String),
+    /// A SPIFFE id with no scheme or another one, or cut within it.
+    #[error("`{0}` begins like a SPIFFE id, and not with {SPIFFE}")]
+    Scheme(String),
+    /// A team name reserved for a single person.
+    #[error("the team `{0}` begins like the teams of persons, which only the server gives")]
+    Personal(String),
+    /// A role.
+    #[error(transparent)]
+    Role(#[from] InvalidRole),
+}
+
+impl FromStr for ClientRule {
+    type Err = InvalidClientRule;
+
+    fn from_str(text: &str) -> Result<Self, InvalidClientRule> {
+        let form = || InvalidClientRule::Form(text.to_owned());
+        let (name, rest) = text.rsplit_once('=').ok_or_else(form)?;
+        let (team, roles) = rest.rsplit_once(':').ok_or_else(form)?;
+        let (name, is_prefix) = name.strip_suffix('*').map_or((name, false), |name| (name, true));
+        if team.is_empty() || name.is_empty() {
+            return Err(form());
+        }
+        if is_like_spiffe(name) && !name.starts_with(SPIFFE) {
+            return Err(InvalidClientRule::Scheme(text.to_owned()));
+        }
+        if is_personal(team) {
+            return Err(InvalidClientRule::Personal(team.to_owned()));
+        }
+        let roles = roles.split(',').map(Role::from_str).collect::<Result<_, _>>()?;
+        Ok(Self { name: name.to_owned(), is_prefix, team: team.to_owned(), roles })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_rule_parses_or_is_rejected() {
+        let rule: ClientRule = "spiffe://prod/gateways/*=platform:gateway,reader".parse().unwrap();
+        assert_eq!((&*rule.name, rule.is_prefix), ("spiffe://prod/gateways/", true));
+        assert_eq!(
+            (&*rule.team, rule.roles),
+            ("platform", Roles::of(&[Role::Gateway, Role::Reader]))
+        );
+        for bad in [
+            "",
+            "a",
+            "a=b",
+            "a=b:",
+            "a=:reader",
+            "=t:reader",
+            "*=t:reader",
+            "a=b:root",
+            "SPIFFE://x=t:reader",
+            "spiffe:*=t:reader",
+            "a=user:b:reader",
+        ] {
+            assert!(bad.parse::<ClientRule>().is_err(), "{bad}");
+        }
     }
 }

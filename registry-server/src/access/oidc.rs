@@ -3,16 +3,17 @@
 //! Deliberately absent: the proof, which is the crate `registry-jwt`.
 
 mod claims;
+mod settings;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use registry_core::Timestamp;
-use registry_jwt::{ASYMMETRIC, Settings, Source, UnknownKey, Verifier};
+use registry_jwt::{ASYMMETRIC, InvalidFile, Settings, Source, UnknownKey, Verifier};
 use serde_json::Value;
 
 use self::claims::Claims;
 use super::{Denied, Principal, failures::Ask};
-use crate::config::{InvalidConfig, OidcConfig};
+pub use settings::{OidcConfig, RoleRule};
 
 /// How far clocks may be apart.
 const SKEW: Duration = Duration::from_secs(30);
@@ -25,7 +26,7 @@ pub struct Oidc {
 
 impl Oidc {
     /// By these settings; `None` where they name no issuer.
-    pub async fn open(config: &OidcConfig) -> Result<Option<Arc<Self>>, InvalidConfig> {
+    pub async fn open(config: &OidcConfig) -> Result<Option<Arc<Self>>, InvalidFile> {
         let Some(issuer) = config.oidc_issuer.clone() else { return Ok(None) };
         let file = config.oidc_jwks_file.clone().map(Source::File);
         let source = file.or_else(|| config.oidc_jwks_url.clone().map(Source::Url));
@@ -37,9 +38,7 @@ impl Oidc {
             algorithms: ASYMMETRIC.to_vec(),
             skew: SKEW,
         };
-        let verifier = Verifier::open(settings).await;
-        let verifier =
-            verifier.map_err(|e| InvalidConfig::File { path: e.path, reason: e.reason })?;
+        let verifier = Verifier::open(settings).await?;
         Ok(Some(Arc::new(Self { claims: Claims::of(config), verifier })))
     }
 

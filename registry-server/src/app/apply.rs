@@ -36,7 +36,7 @@ pub const REHEARSALS: usize = 2;
 /// Plans beside the runtime, in turn with others; what would refuse the batch is part of the answer.
 async fn rehearse(app: &App, submission: Submission) -> Result<Applied, Error> {
     let turn = app.rehearsals.take().await;
-    app.registrar.catch_up(&app.hub).await?;
+    app.registrar.catch_up().await?;
     let catalog = app.catalog();
     let revision = catalog.revision();
     if let Some(wanted) = submission.base_revision.filter(|wanted| *wanted != revision) {

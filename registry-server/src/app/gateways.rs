@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     feed::{Passed, Slowest},
+    metrics::Followers,
     store::{GatewayQuery, KnownGateway, Presence},
 };
 
@@ -183,22 +184,8 @@ fn millis(since: Timestamp, now: Timestamp) -> u64 {
     u64::try_from(now.as_millis().saturating_sub(since.as_millis())).unwrap_or_default()
 }
 
-/// How the followers of this server are, for the metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Overview {
-    /// How many there are.
-    pub followers: usize,
-    /// How many refuse what comes next.
-    pub refusing: usize,
-    /// How many revisions the slowest has yet to apply.
-    pub lag: u64,
-    /// For how long it has been behind, in milliseconds; at least so long, where the commit after its
-    /// revision is no longer in memory.
-    pub lag_millis: u64,
-}
-
-/// Looks at the followers of this server.
-pub fn overview(app: &App) -> Overview {
+/// The followers of this server, for the metrics.
+pub fn followers(app: &App) -> Followers {
     let roster = app.feed.roster();
     let (head, now) = (app.catalog().revision(), app.clock.now());
     let Slowest { applied, begun_at, refusing } = roster.slowest();
@@ -210,8 +197,8 @@ pub fn overview(app: &App) -> Overview {
     let begun_at = begun_at.filter(|_| head > Revision(0));
     let applied = if begun_at.is_some() { Revision(0) } else { applied.unwrap_or(head) };
     let since = passed.into_iter().chain(begun_at).min();
-    Overview {
-        followers: roster.len(),
+    Followers {
+        connected: roster.len(),
         refusing,
         lag: head.0.saturating_sub(applied.0),
         lag_millis: since.map(|at| millis(at, now)).unwrap_or_default(),

@@ -6,18 +6,15 @@ use std::sync::{Arc, Mutex as SyncMutex, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
 use registry_core::{Catalog, ChainHash, Record, Revision, SealedCommit, Timestamp};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 
 use super::{
-    Delta, Shared, Voucher,
+    Delta, FeedConfig, Shared, Voucher,
     recent::{Limits, Next, Recent},
     roster::lock,
     snapshot::Snapshot,
 };
-use crate::{
-    config::FeedConfig,
-    store::{self, Store},
-};
+use crate::store::{self, Store};
 
 /// How far a shared snapshot may be behind before a new one is taken.
 const FRESH: u64 = 1_000;
@@ -30,6 +27,7 @@ pub struct Hub {
     catalog: ArcSwap<Catalog>,
     recent: RwLock<Recent>,
     head: watch::Sender<Revision>,
+    refresh: Notify,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
     keep_deltas: u64,
     voucher: Voucher,
@@ -63,6 +61,7 @@ impl Hub {
             catalog: ArcSwap::from_pointee(voucher.vouch(catalog)),
             recent: RwLock::new(recent),
             head,
+            refresh: Notify::new(),
             snapshot: Mutex::new(None),
             keep_deltas: config.keep_deltas,
             voucher,
@@ -160,6 +159,17 @@ impl Hub {
     /// What signs states.
     pub(super) fn voucher(&self) -> &Voucher {
         &self.voucher
+    }
+
+    /// Requests that the writer reads commits of other servers now.
+    pub(crate) fn request_refresh(&self) {
+        self.refresh.notify_one();
+    }
+
+    /// Waits for the next request of [`Hub::request_refresh`]. An earlier one that nothing has
+    /// waited for counts.
+    pub(crate) async fn refresh_requested(&self) {
+        self.refresh.notified().await;
     }
 
     /// Follows the head.

@@ -14,8 +14,7 @@ use std::{
 use registry_core::Revision;
 use tokio::time::sleep;
 
-use super::{Feed, pulse::before};
-use crate::config::FeedConfig;
+use super::{Feed, FeedConfig, pulse::before};
 
 /// How often it is looked what has become too old.
 const EVERY: Duration = Duration::from_mins(1);

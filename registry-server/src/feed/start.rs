@@ -46,7 +46,7 @@ pub(super) async fn decide(feed: &Feed, hello: &Hello) -> Result<Start, Error> {
 async fn reach(feed: &Feed, revision: Revision) -> Result<(), Error> {
     let mut head = feed.hub.watch();
     if *head.borrow() < revision {
-        feed.registrar.nudge();
+        feed.hub.request_refresh();
         let reached = timeout(CATCH_UP, head.wait_for(|head| *head >= revision)).await;
         if !matches!(reached, Ok(Ok(_))) {
             let ours = feed.hub.catalog().revision();

@@ -80,7 +80,7 @@ impl Writer {
             *was = now.clone();
             changed
         });
-        metrics::database(&now);
+        metrics::database(now == Database::Writable);
         match now {
             Database::ReadOnly(error) if changed => {
                 tracing::error!(%error, "the database takes no writes; reads and streams go on");

@@ -1,34 +1,34 @@
-//! Keeps a listener on the database, and wakes the writer when other servers commit.
+//! Listens on the database, and wakes the writer when other servers commit.
 //!
-//! Deliberately absent: what was committed; the writer reads the log. Losing the listener only
-//! costs time, because the writer also polls.
+//! Without a listener other servers' commits appear later, because the writer also polls.
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::Notify, task::JoinHandle, time::sleep};
+use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
+    feed::Hub,
     jitter, metrics,
     store::{Listener, Store, Wake},
 };
 
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) fn spawn(store: Store, wake: Arc<Notify>) -> JoinHandle<()> {
+pub(super) fn spawn(store: Store, hub: Arc<Hub>) -> JoinHandle<()> {
     tokio::spawn(async move {
         loop {
             if let Ok(listener) = store.listener().await {
-                // Something may have been committed while nobody listened.
-                wake.notify_one();
-                listen(listener, &wake).await;
+                // Other servers may have committed while there was no listener.
+                hub.request_refresh();
+                listen(listener, &hub).await;
             }
             sleep(jitter::around(PAUSE)).await;
         }
     })
 }
 
-/// Passes on what wakes, until the database cannot be reached.
-async fn listen(mut listener: Listener, wake: &Notify) {
+/// Passes on notifications until the database cannot be reached.
+async fn listen(mut listener: Listener, hub: &Hub) {
     while let Ok(why) = listener.wait().await {
         if let Wake::Lost(loss) = why {
             metrics::listener_lost(loss.as_str());
@@ -37,6 +37,6 @@ async fn listen(mut listener: Listener, wake: &Notify) {
                 "the connection that listens for other servers' commits is lost; until there is another one, they are found by polling"
             );
         }
-        wake.notify_one();
+        hub.request_refresh();
     }
 }

@@ -11,20 +11,19 @@ use std::{
 
 use registry_core::{ChainHash, SealedCommit, Timestamp};
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{mpsc, watch},
     time::sleep,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Database, Error, Parts,
+    Database, Error, Parts, RegistrarConfig,
     group::{Budget, Group, Member},
     log::{Appended, Log, Position, Source},
     waiting::Waiting,
 };
 use crate::{
     clock::Clock,
-    config::RegistrarConfig,
     feed::Hub,
     jitter, metrics,
     store::{self, Hold},
@@ -77,10 +76,10 @@ impl Writer {
     pub(super) async fn run(
         mut self,
         mut queue: mpsc::Receiver<Waiting>,
-        wake: Arc<Notify>,
         closing: CancellationToken,
     ) {
         let (mut waiting, mut taken) = (VecDeque::new(), Vec::new());
+        let hub = self.hub.clone();
         loop {
             if waiting.is_empty() {
                 tokio::select! {
@@ -89,7 +88,7 @@ impl Writer {
                         if count == 0 { return }
                     }
                     () = closing.cancelled(), if !queue.is_closed() => queue.close(),
-                    () = wake.notified() => self.catch_up().await,
+                    () = hub.refresh_requested() => self.catch_up().await,
                     () = sleep(self.pause()) => self.catch_up().await,
                 }
             }

@@ -7,12 +7,10 @@ use std::{net::SocketAddr, sync::Arc};
 use registry_jwt::find;
 use serde_json::Value;
 
-use crate::{
-    access::{
-        Method, Principal, Role, Roles, Scopes,
-        name::{is_personal, misfit, personal_team},
-    },
-    config::{OidcConfig, RoleRule},
+use super::{OidcConfig, RoleRule};
+use crate::access::{
+    Method, Principal, Role, Roles, Scopes,
+    name::{is_personal, misfit, personal_team},
 };
 
 /// Longest name of a principal or a team, in bytes.

@@ -50,7 +50,7 @@ async fn publish(
     let (document, found) = mcp_registry::document(&value);
     let document = document.ok_or_else(|| invalid(&found))?;
     let key = document.key().clone();
-    app.registrar.catch_up(&app.hub).await?;
+    app.registrar.catch_up().await?;
     not_taken(&app, &key)?;
     let message = format!("{} published over the MCP registry API", key.name);
     commit(&app, &principal, vec![Proposed::Register(Arc::new(document))], message).await?;

@@ -37,7 +37,7 @@ pub(super) async fn of_version(
 ) -> Result<Json<ServerResponse>, Problem> {
     let Path((name, version)) = path.map_err(|_| not_found())?;
     let wanted = Wanted::read(&body::json(body).await?)?;
-    app.registrar.catch_up(&app.hub).await?;
+    app.registrar.catch_up().await?;
     let entries = Listing::new(&app.catalog(), &app.namespace).versions(&name, true);
     let mut entries = entries.into_iter();
     let is_meant = |entry: &Entry| entry.record.document.key().version.to_string() == version;
@@ -55,7 +55,7 @@ pub(super) async fn of_all(
 ) -> Result<Json<VersionsUpdated>, Problem> {
     let Path(name) = name.map_err(|_| not_found())?;
     let wanted = Wanted::read(&body::json(body).await?)?;
-    app.registrar.catch_up(&app.hub).await?;
+    app.registrar.catch_up().await?;
     let entries = Listing::new(&app.catalog(), &app.namespace).versions(&name, true);
     if entries.is_empty() {
         return Err(not_found());

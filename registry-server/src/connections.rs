@@ -1,6 +1,9 @@
 //! Connections: bounded in number, in all and for each address, and closed where the client does not
 //! show its protocol in time. The protocols bound the time of requests and answers.
 
+mod settings;
+mod tls;
+
 use std::{
     io,
     net::SocketAddr,
@@ -21,6 +24,9 @@ use tokio::{
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
+pub use settings::{AdminListen, ServeConfig};
+pub use tls::TlsConfig;
+
 use crate::{metrics, peer::Peer};
 
 /// How long a connection may take to show its protocol.
@@ -39,7 +45,7 @@ const BREATHER: Duration = Duration::from_millis(100);
 
 /// Accepts connections without end, at most `most` at once; others wait in the kernel's queue. Those
 /// of an address beyond `of_address` are closed. No connection waits for another one's handshake.
-pub(super) fn connections(
+pub(crate) fn connections(
     listener: TcpListener,
     (most, of_address): (usize, usize),
     tls: Option<Acceptor>,
@@ -168,7 +174,7 @@ macro_rules! on_socket {
 }
 
 /// One connection and its place among those allowed.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: Socket,
     peer: Peer,
     /// Until the protocol is known.

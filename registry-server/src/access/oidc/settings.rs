@@ -1,6 +1,5 @@
-//! The identity provider whose tokens (JWT) are taken.
-//!
-//! Deliberately absent: discovery; the operator says where the keys are.
+//! Settings of the identity provider. OIDC discovery is not supported: the settings contain the address
+//! of the keys.
 
 use std::{path::PathBuf, str::FromStr};
 

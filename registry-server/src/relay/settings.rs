@@ -1,6 +1,4 @@
-//! Being a relay: whose log is followed, and what that server is shown.
-//!
-//! Deliberately absent: what followers of the relay show; that is as on any server.
+//! Settings of a relay: the registry that it follows, and its credentials there.
 
 use std::{
     fs, io,
@@ -11,9 +9,10 @@ use clap::Args;
 use registry_core::checkpoint::VerifierKey;
 use registry_follow::{Credentials, Follower, Timing, Token, addresses};
 
-use super::{InvalidConfig, at_least_one, host_name};
+use super::Error;
+use crate::{flags::at_least_one, host::host_name};
 
-/// Whose log is followed.
+/// The registry to follow.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Relay")]
 pub struct RelayConfig {
@@ -31,15 +30,15 @@ pub struct RelayConfig {
     #[arg(long, env = "REGISTRY_FOLLOW_NAME", value_name = "NAME", requires = "follow", value_parser = relay_name)]
     pub follow_name: Option<String>,
 
-    /// A file with the token that the registry is shown.
+    /// A file with the API token for the registry.
     #[arg(long, env = "REGISTRY_FOLLOW_TOKEN_FILE", value_name = "FILE", requires = "follow")]
     pub follow_token_file: Option<PathBuf>,
 
-    /// The certificates (PEM) that the registry's must lead to. Default: those of the system.
+    /// CA bundle (PEM) used to verify the registry's certificate. Default: the system's.
     #[arg(long, env = "REGISTRY_FOLLOW_CA", value_name = "FILE", requires = "follow")]
     pub follow_ca: Option<PathBuf>,
 
-    /// The certificate (PEM) that the registry is shown.
+    /// The client certificate (PEM) for the registry.
     #[arg(long, env = "REGISTRY_FOLLOW_CERT", value_name = "FILE", requires = "follow_cert_key")]
     pub follow_cert: Option<PathBuf>,
 
@@ -54,11 +53,10 @@ pub struct RelayConfig {
 }
 
 impl RelayConfig {
-    /// How to reach the registry; `None`: this is no relay.
-    pub fn follower(&self) -> Result<Option<Follower>, InvalidConfig> {
+    /// The connection to the registry; `None` if this server is not a relay.
+    pub fn follower(&self) -> Result<Option<Follower>, Error> {
         let Some(url) = &self.follow else { return Ok(None) };
-        let addresses =
-            addresses(url).map_err(|_| InvalidConfig::Upstream(without_user(url).to_owned()))?;
+        let addresses = addresses(url).map_err(|_| Error::Address(without_user(url).to_owned()))?;
         let credentials = Credentials {
             token: self.follow_token_file.clone().map(Token::File),
             ca: self.follow_ca.clone(),
@@ -67,7 +65,7 @@ impl RelayConfig {
         self.check_files(&credentials)?;
         let is_private = addresses.iter().all(|address| Credentials::is_private(address));
         if credentials.token.is_some() && !is_private {
-            return Err(InvalidConfig::PlainToken(url.clone()));
+            return Err(Error::PlainToken(url.clone()));
         }
         let agent = concat!("registry-server/", env!("CARGO_PKG_VERSION"));
         Ok(Some(Follower { addresses, credentials, timing: Timing::default(), agent }))
@@ -78,9 +76,9 @@ impl RelayConfig {
         self.follow_name.clone().unwrap_or_else(host_name)
     }
 
-    /// They are read for each connection; what is wrong with them now is told now.
-    fn check_files(&self, credentials: &Credentials) -> Result<(), InvalidConfig> {
-        let unusable = |path: &Path, reason: &io::Error| InvalidConfig::File {
+    /// The files are read again for each connection. This check reports errors at the start.
+    fn check_files(&self, credentials: &Credentials) -> Result<(), Error> {
+        let unusable = |path: &Path, reason: &io::Error| Error::File {
             path: path.to_owned(),
             reason: reason.to_string(),
         };

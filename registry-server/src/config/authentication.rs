@@ -1,0 +1,90 @@
+//! The decision whether callers must authenticate.
+
+use super::{Config, InvalidConfig};
+use crate::access::Issued;
+
+/// Whether callers must authenticate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Authentication {
+    /// Every caller has full access.
+    Disabled,
+    /// Every caller needs a credential.
+    Required,
+}
+
+impl Config {
+    /// Whether callers can authenticate without an API token.
+    pub fn has_other_credentials(&self) -> bool {
+        self.tls.tls_client_ca.is_some() || self.oidc.oidc_issuer.is_some()
+    }
+
+    /// Decides from the address, the credentials and the flags. Ended tokens still require
+    /// authentication: a server must not open because time has passed.
+    pub fn authentication(&self, tokens: Issued) -> Result<Authentication, InvalidConfig> {
+        let is_local = self.listen.ip().is_loopback();
+        let can_prove = tokens == Issued::Live || self.has_other_credentials();
+        let is_meant_closed = can_prove || tokens == Issued::Ended || self.access.require_auth;
+        if self.insecure || is_local && !is_meant_closed {
+            return Ok(Authentication::Disabled);
+        }
+        if !is_local && !can_prove {
+            return Err(InvalidConfig::Exposed(self.listen));
+        }
+        if !is_local && self.tls.tls_cert.is_none() && !self.access.plaintext {
+            return Err(InvalidConfig::PlainText(self.listen));
+        }
+        Ok(Authentication::Required)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::{Issued::*, *};
+
+    /// The decision, or the text of the rejection.
+    fn authentication(arguments: &[&str], tokens: Issued) -> Result<Authentication, String> {
+        let config = Config::try_parse_from([&["registry-server"], arguments].concat()).unwrap();
+        config.authentication(tokens).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn loopback_requires_authentication_with_tokens_or_flag() {
+        assert_eq!(
+            authentication(&["--listen", "127.0.0.1:0"], Never),
+            Ok(Authentication::Disabled)
+        );
+        assert_eq!(authentication(&["--listen", "[::1]:0"], Never), Ok(Authentication::Disabled));
+        assert_eq!(authentication(&[], Live), Ok(Authentication::Required));
+        assert_eq!(authentication(&["--require-auth"], Never), Ok(Authentication::Required));
+        assert_eq!(authentication(&[], Ended), Ok(Authentication::Required));
+        assert_eq!(authentication(&["--insecure"], Live), Ok(Authentication::Disabled));
+    }
+
+    #[test]
+    fn other_addresses_need_authentication_and_tls_or_flag() {
+        let all = ["--listen", "0.0.0.0:7070"];
+        let with = |flag| [&all[..], &[flag]].concat();
+        let refused = authentication(&all, Never).unwrap_err();
+        for part in ["0.0.0.0:7070", "--insecure", "token create"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        assert!(
+            authentication(&with("--require-auth"), Never).unwrap_err().contains("token create")
+        );
+        assert!(authentication(&all, Ended).unwrap_err().contains("token create"));
+        let refused = authentication(&all, Live).unwrap_err();
+        assert!(refused.contains("--tls-cert") && refused.contains("--plaintext"), "{refused}");
+        assert_eq!(authentication(&with("--plaintext"), Live), Ok(Authentication::Required));
+        let tls = ["--tls-cert", "c", "--tls-key", "k"];
+        assert_eq!(authentication(&[&all[..], &tls].concat(), Live), Ok(Authentication::Required));
+        assert!(authentication(&[&all[..], &tls].concat(), Never).is_err());
+        let mutual = [&all[..], &tls, &["--tls-client-ca", "ca"]].concat();
+        assert_eq!(authentication(&mutual, Never), Ok(Authentication::Required));
+        assert_eq!(authentication(&with("--insecure"), Never), Ok(Authentication::Disabled));
+        assert!(
+            Config::try_parse_from(["registry-server", "--insecure", "--require-auth"]).is_err()
+        );
+    }
+}
