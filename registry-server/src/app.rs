@@ -3,9 +3,9 @@
 //! Deliberately absent: transports; gRPC and HTTP call the same functions.
 
 pub mod apply;
-pub mod at;
 pub mod audit;
 pub mod blame;
+pub mod catalogs;
 pub mod compare;
 pub mod copy;
 pub mod export;
@@ -14,6 +14,7 @@ pub mod graph;
 pub mod history;
 pub mod list;
 pub mod page;
+mod read_error;
 pub mod resolve;
 pub mod sbom;
 pub mod search;
@@ -29,69 +30,66 @@ use registry_core::{Catalog, RegistryId};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::Access,
-    clock::Clock,
-    feed::{Feed, Hub},
-    registrar::Registrar,
-    relay::Relay,
-    store::Store,
+    access::Access, clock::Clock, feed::Feed, registrar::Registrar, relay::Relay, store::Store,
 };
+use catalogs::Catalogs;
+pub use read_error::{NoCommit, ReadError};
 use turns::Turns;
 
-/// What every use case works on.
+/// The parts that gRPC and HTTP serve. Each use case receives only the parts that it needs.
 pub struct App {
-    /// Who may call what.
+    /// Authentication and authorization.
     pub access: Arc<Access>,
-    /// What time it is.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Writes.
+    /// The writer.
     pub registrar: Registrar,
-    /// Reads of the present.
-    pub hub: Arc<Hub>,
-    /// Reads of the past.
+    /// Applies batches.
+    pub writes: apply::Writes,
+    /// The catalog now and at any point in history.
+    pub catalogs: Catalogs,
+    /// The database.
     pub store: Store,
-    /// Followers.
+    /// Sync streams.
     pub feed: Arc<Feed>,
+    /// The gateways that follow.
+    pub gateways: gateways::Gateways,
     /// The search index.
     pub search: search::Searcher,
     /// The registry whose log this server copies, if it is a relay.
     pub relay: Option<Relay>,
-    /// Signs checkpoints.
-    pub signer: audit::Signer,
-    /// Catalogs of the past.
-    pub archive: at::Archive,
+    /// Signs checkpoints, proves commits and verifies the log.
+    pub auditor: audit::Auditor,
     /// The exported catalog.
     pub export: export::Export,
-    /// Who contained what was asked for last.
+    /// The last requested holders of a component.
     pub holders: who_has::Recent,
-    /// Bills of materials in the making.
+    /// Turns at writing bills of materials.
     pub sboms: Turns,
-    /// Dry runs in the making.
-    pub rehearsals: Turns,
-    /// Documents of the MCP registry API that are only checked.
+    /// Turns at validating documents of the MCP registry API.
     pub validations: Turns,
-    /// Under which namespace MCP servers without one are served to MCP clients.
+    /// The namespace of MCP servers without one in the MCP registry API.
     pub namespace: Namespace,
-    /// Whether the server is on its way out.
+    /// Whether the server drains.
     pub draining: CancellationToken,
 }
 
-/// Does long work where it does not hold up others. It fails only where the work panics, or the
-/// runtime is going down; `internal` makes the use case's error of that.
-async fn beside<T: Send + 'static, E>(
+/// Runs long work outside of the async runtime. It fails only if the work panics or the runtime shuts
+/// down.
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-    internal: impl FnOnce(String) -> E,
-) -> Result<T, E> {
-    tokio::task::spawn_blocking(work).await.map_err(|failed| internal(failed.to_string()))
+) -> Result<T, ReadError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|failed| ReadError::Internal(failed.to_string()))
 }
 
 impl App {
     /// The current catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.hub.catalog()
+        self.catalogs.now()
     }
 
-    /// Which registry this is.
+    /// The id of this registry.
     pub fn registry(&self) -> &RegistryId {
         self.store.registry()
     }

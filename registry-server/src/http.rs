@@ -20,11 +20,7 @@ use axum::{
     routing::get,
 };
 
-use crate::{
-    app::{App, gateways},
-    grpc, metrics,
-    registrar::Database,
-};
+use crate::{app::App, grpc, metrics, registrar::Database};
 
 /// The routes, and what answers on all others.
 pub fn router(app: Arc<App>) -> Router {
@@ -53,7 +49,7 @@ async fn alive() -> &'static str {
 }
 
 async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
-    metrics::observe(app.catalog().revision(), gateways::followers(&app));
+    metrics::observe(app.catalog().revision(), app.gateways.followers());
     metrics::feed(app.feed.scopes(), app.feed.oldest_delta());
     metrics::database(app.registrar.database() == Database::Writable);
     let text = metrics::recorder().render();

@@ -2,11 +2,17 @@
 //!
 //! Deliberately absent: who somebody is; the gate knows.
 
-use super::{App, beside};
+use std::sync::Arc;
+
+use super::{run_blocking, turns::Turns};
 use crate::{
+    feed::Hub,
     metrics,
-    registrar::{Applied, Error, Submission},
+    registrar::{Applied, Error, Registrar, Submission},
 };
+
+/// The number of dry runs at the same time, so that other work has free cores.
+const DRY_RUNS: usize = 2;
 
 /// Whether the batch is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,38 +23,51 @@ pub enum Mode {
     DryRun,
 }
 
-/// Applies a batch.
-pub async fn apply(app: &App, submission: Submission, mode: Mode) -> Result<Applied, Error> {
-    if mode == Mode::DryRun {
-        return rehearse(app, submission).await;
-    }
-    let result = app.registrar.apply(submission).await;
-    metrics::applied(outcome(&result));
-    if let Err(Error::Refused(found)) = &result {
-        metrics::refused(found);
-    }
-    result
+/// Applies batches.
+pub struct Writes {
+    registrar: Registrar,
+    hub: Arc<Hub>,
+    dry_runs: Turns,
 }
 
-/// How many dry runs are planned at once, so that they leave the cores to others.
-pub const REHEARSALS: usize = 2;
-
-/// Plans beside the runtime, in turn with others; what would refuse the batch is part of the answer.
-async fn rehearse(app: &App, submission: Submission) -> Result<Applied, Error> {
-    let turn = app.rehearsals.take().await;
-    app.registrar.catch_up().await?;
-    let catalog = app.catalog();
-    let revision = catalog.revision();
-    if let Some(wanted) = submission.base_revision.filter(|wanted| *wanted != revision) {
-        return Err(Error::BaseRevision { wanted, current: revision });
+impl Writes {
+    /// Writes through this registrar.
+    pub fn new(registrar: Registrar, hub: Arc<Hub>) -> Self {
+        Self { registrar, hub, dry_runs: Turns::new(DRY_RUNS) }
     }
-    let planning = move || {
-        let plan = submission.plan(&catalog);
-        drop(turn);
-        (plan, submission.batch)
-    };
-    let (plan, batch) = beside(planning, Error::Internal).await?;
-    Ok(Applied { revision, committed: false, batch, plan })
+
+    /// Applies a batch, or plans it in a dry run.
+    pub async fn apply(&self, submission: Submission, mode: Mode) -> Result<Applied, Error> {
+        if mode == Mode::DryRun {
+            return self.dry_run(submission).await;
+        }
+        let result = self.registrar.apply(submission).await;
+        metrics::applied(outcome(&result));
+        if let Err(Error::Refused(found)) = &result {
+            metrics::refused(found);
+        }
+        result
+    }
+
+    /// Plans a batch against the latest catalog. Findings that would reject the batch are part of the
+    /// result.
+    async fn dry_run(&self, submission: Submission) -> Result<Applied, Error> {
+        let turn = self.dry_runs.take().await;
+        self.registrar.catch_up().await?;
+        let catalog = self.hub.catalog();
+        let revision = catalog.revision();
+        if let Some(wanted) = submission.base_revision.filter(|wanted| *wanted != revision) {
+            return Err(Error::BaseRevision { wanted, current: revision });
+        }
+        let planning = move || {
+            let plan = submission.plan(&catalog);
+            drop(turn);
+            (plan, submission.batch)
+        };
+        let planned = run_blocking(planning).await;
+        let (plan, batch) = planned.map_err(|failed| Error::Internal(failed.to_string()))?;
+        Ok(Applied { revision, committed: false, batch, plan })
+    }
 }
 
 fn outcome(result: &Result<Applied, Error>) -> &'static str {

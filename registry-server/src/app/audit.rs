@@ -18,18 +18,21 @@ use tokio::{
     time::timeout,
 };
 
-use super::{App, beside, history::NoCommit};
+use super::{NoCommit, run_blocking};
 use crate::{
     clock::Clock,
-    store::{self, Findings, Known, Progress},
+    feed::Hub,
+    store::{self, Findings, Known, Progress, Store},
 };
 
 /// How long a stored commit may take to be served.
 const PUBLISHED: Duration = Duration::from_secs(2);
 
-/// Signs checkpoints.
-pub struct Signer {
+/// Signs checkpoints, proves commits and verifies the log.
+pub struct Auditor {
     key: Key,
+    hub: Arc<Hub>,
+    store: Store,
     clock: Arc<dyn Clock>,
     proved: Mutex<Option<Proved>>,
 }
@@ -105,18 +108,16 @@ impl Proved {
     }
 }
 
-impl Signer {
-    /// Signs with this key.
-    pub fn new(key: Key, clock: Arc<dyn Clock>) -> Self {
-        Self { key, clock, proved: Mutex::default() }
+impl Auditor {
+    /// An auditor that signs with this key.
+    pub fn new(key: Key, hub: Arc<Hub>, store: Store, clock: Arc<dyn Clock>) -> Self {
+        Self { key, hub, store, clock, proved: Mutex::default() }
     }
-}
 
-impl App {
-    /// The key that checkpoints are checked with.
+    /// The key that verifies checkpoints.
     pub fn verifier_key(&self) -> VerifierKey {
-        match &self.signer.key {
-            Key::Own(pair) => Checkpoint::verifier_key(self.registry(), pair),
+        match &self.key {
+            Key::Own(pair) => Checkpoint::verifier_key(self.store.registry(), pair),
             Key::Upstream { key, .. } => (**key).clone(),
         }
     }
@@ -126,7 +127,7 @@ impl App {
         &self,
         told: mpsc::Sender<Progress>,
     ) -> Result<(Progress, Findings), store::Error> {
-        let catalog = self.catalog();
+        let catalog = self.hub.catalog();
         let head = (catalog.revision(), catalog.chain());
         let known = Known { head, key: self.verifier_key() };
         let (progress, mut findings) = self.store.verify(known, told).await?;
@@ -152,7 +153,7 @@ impl App {
 
     /// Signs where the log is now.
     pub async fn checkpoint(&self) -> Result<String, Error> {
-        let head = self.catalog();
+        let head = self.hub.catalog();
         let root =
             self.proved(&head).await?.tree.root(size(head.revision())).ok_or_else(no_root)?;
         self.signed(&head, root)
@@ -160,7 +161,7 @@ impl App {
 
     /// Proves that a commit is in the log, and that the log continues what it was after `since`.
     pub async fn prove(&self, wanted: Revision, since: Revision) -> Result<Proof, Error> {
-        let catalog = self.catalog();
+        let catalog = self.hub.catalog();
         let head = catalog.revision();
         let absent = |wanted| Error::from(NoCommit { wanted, head });
         let last = wanted.max(since);
@@ -172,7 +173,7 @@ impl App {
         let commit = self.store.commit(wanted).await?.ok_or_else(|| absent(wanted))?;
         // The leaf proves it together with the commit.
         let before = match Revision(wanted.0 - 1) {
-            Revision(0) => ChainHash::genesis(self.registry()),
+            Revision(0) => ChainHash::genesis(self.store.registry()),
             before => self.store.stored_chain(before).await?.ok_or_else(|| absent(before))?,
         };
         let (root, inclusion, consistency) = {
@@ -197,11 +198,11 @@ impl App {
     }
 
     fn signed(&self, head: &Catalog, root: Node) -> Result<String, Error> {
-        let pair = match &self.signer.key {
+        let pair = match &self.key {
             Key::Own(pair) => pair,
             Key::Upstream { address, .. } => return Err(Error::Relay(address.clone())),
         };
-        let (registry, time) = (head.registry().clone(), self.signer.clock.now());
+        let (registry, time) = (head.registry().clone(), self.clock.now());
         let (revision, chain) = (head.revision(), head.chain());
         Ok(Checkpoint { registry, revision, root, chain, time }.sign(pair))
     }
@@ -209,8 +210,8 @@ impl App {
     /// The tree, at least up to what is served. Its leaves agree with what was served when they were read,
     /// so none of an edited log is ever among them.
     async fn proved(&self, served: &Catalog) -> Result<MappedMutexGuard<'_, Proved>, Error> {
-        let kept = self.signer.proved.lock().await;
-        let nothing = || Proved::nothing(self.registry());
+        let kept = self.proved.lock().await;
+        let nothing = || Proved::nothing(self.store.registry());
         let mut proved = MutexGuard::map(kept, |kept| kept.get_or_insert_with(nothing));
         let (from, until) = (proved.until(), served.revision());
         if from >= until {
@@ -235,11 +236,11 @@ impl App {
             }
             tree
         };
-        match beside(extend, Error::Internal).await {
+        match run_blocking(extend).await {
             Ok(tree) => proved.tree = tree,
-            Err(error) => {
+            Err(failed) => {
                 *proved = nothing();
-                return Err(error);
+                return Err(Error::Internal(failed.to_string()));
             }
         }
         Ok(proved)

@@ -13,36 +13,8 @@ use registry_core::{
     limits,
 };
 
-use super::{
-    App, at, beside,
-    page::{self, InvalidPage},
-};
-use crate::store::{self, StoredCommit};
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The page cannot be.
-    #[error(transparent)]
-    Page(#[from] InvalidPage),
-    /// The past.
-    #[error(transparent)]
-    Past(#[from] at::Error),
-    /// There is nothing to explain.
-    #[error("{what} is not registered at revision {revision}")]
-    NotRegistered {
-        /// What was asked for.
-        what: String,
-        /// At which revision.
-        revision: Revision,
-    },
-    /// The database.
-    #[error(transparent)]
-    Store(#[from] store::Error),
-    /// A bug here.
-    #[error("the values could not be explained: {0}")]
-    Internal(String),
-}
+use super::{Catalogs, ReadError, page, run_blocking};
+use crate::store::{Store, StoredCommit};
 
 /// Whose values.
 #[derive(Debug, Clone)]
@@ -72,15 +44,16 @@ pub struct Explained {
 
 /// Explains a document.
 pub async fn blame(
-    app: &App,
+    catalogs: &Catalogs,
+    store: &Store,
     question: Question,
     size: usize,
     token: &str,
-) -> Result<Explained, Error> {
-    let catalog = app.catalog_at(question.at).await?;
+) -> Result<Explained, ReadError> {
+    let catalog = catalogs.at(question.at).await?;
     let not_registered = question.not_registered(catalog.revision());
     let reading = move || question.lines(&catalog);
-    let (versions, mut lines) = beside(reading, Error::Internal).await?;
+    let (versions, mut lines) = run_blocking(reading).await?;
     let Some(record) = versions.first() else { return Err(not_registered) };
     let key = record.document.key().clone();
     // What is registered later never changes where its values come from.
@@ -95,7 +68,7 @@ pub async fn blame(
     }
     let mut origins = Vec::with_capacity(places.len());
     for (at, (version, place)) in places.iter_mut().enumerate() {
-        origins.push(origin(app, &versions[*version]).await?);
+        origins.push(origin(store, &versions[*version]).await?);
         *place = at;
     }
     for line in &mut lines {
@@ -111,10 +84,11 @@ impl Question {
         (versions.into_iter().cloned().collect(), lines)
     }
 
-    fn not_registered(&self, revision: Revision) -> Error {
+    fn not_registered(&self, revision: Revision) -> ReadError {
         let version = self.version.as_ref().map(|version| format!("@{version}"));
         let version = version.unwrap_or_default();
-        Error::NotRegistered { what: format!("{}/{}{version}", self.kind, self.name), revision }
+        let what = format!("{}/{}{version}", self.kind, self.name);
+        ReadError::NotRegistered { what, revision, others: String::new() }
     }
 }
 
@@ -132,9 +106,12 @@ fn fitting(lines: &[Line], size: usize) -> usize {
     lines.iter().take(size).take_while(fits).count()
 }
 
-async fn origin(app: &App, record: &Arc<Record>) -> Result<(Arc<Record>, StoredCommit), Error> {
+async fn origin(
+    store: &Store,
+    record: &Arc<Record>,
+) -> Result<(Arc<Record>, StoredCommit), ReadError> {
     let revision = record.registered;
-    let missing = || Error::Internal(format!("the log has no revision {revision}"));
-    let commit = app.store.commit(revision).await?.ok_or_else(missing)?;
+    let missing = || ReadError::Internal(format!("the log has no revision {revision}"));
+    let commit = store.commit(revision).await?.ok_or_else(missing)?;
     Ok((record.clone(), commit))
 }

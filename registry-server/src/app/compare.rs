@@ -13,10 +13,7 @@ use registry_core::{
     setting::Set,
 };
 
-use super::{
-    App, beside,
-    page::{self, Error},
-};
+use super::{Catalogs, ReadError, page, run_blocking};
 use crate::store::About;
 
 /// What to compare.
@@ -87,17 +84,17 @@ impl Place {
 
 /// Compares two points in history.
 pub async fn compare(
-    app: &App,
+    catalogs: &Catalogs,
     Comparison { from, to, about }: Comparison,
     size: usize,
     token: &str,
-) -> Result<Compared, Error> {
-    let (from, to) = (app.catalog_at(Some(from)).await?, app.catalog_at(to).await?);
+) -> Result<Compared, ReadError> {
+    let (from, to) = (catalogs.at(Some(from)).await?, catalogs.at(to).await?);
     let mark = format!("compare {} {} {about:?}", from.revision(), to.revision());
     let place = page::cursor(&mark, token, read_place)?.unwrap_or(Place::Start);
     let walk = Walk { from: from.clone(), to: to.clone(), about };
     let walking = move || walk.page(&place, size);
-    let (differences, more) = beside(walking, Error::Internal).await?;
+    let (differences, more) = run_blocking(walking).await?;
     let next_page_token = page::next(&mark, &differences, more, Difference::place);
     Ok(Compared { differences, next_page_token, from, to })
 }

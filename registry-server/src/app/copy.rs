@@ -7,9 +7,9 @@ use std::sync::Arc;
 use registry_core::{At, Catalog, Digest, Record, Selector, setting::Set};
 
 use super::{
-    App, beside,
+    Catalogs, ReadError,
     compare::{Place, read_place},
-    page::{self, Error},
+    page, run_blocking,
 };
 
 /// A page of a copy.
@@ -35,8 +35,8 @@ pub enum Part {
 }
 
 /// Copies a part of a catalog.
-pub async fn copy(app: &App, at: Option<At>, token: &str) -> Result<Copied, Error> {
-    let catalog = app.catalog_at(at).await?;
+pub async fn copy(catalogs: &Catalogs, at: Option<At>, token: &str) -> Result<Copied, ReadError> {
+    let catalog = catalogs.at(at).await?;
     let mark = format!("copy {}", catalog.revision());
     let place = page::cursor(&mark, token, read_place)?;
     let source = catalog.clone();
@@ -44,7 +44,7 @@ pub async fn copy(app: &App, at: Option<At>, token: &str) -> Result<Copied, Erro
         let digest = place.is_none().then(|| source.digest());
         (fill(&source, &place.unwrap_or(Place::Start)), digest)
     };
-    let ((parts, more), digest) = beside(reading, Error::Internal).await?;
+    let ((parts, more), digest) = run_blocking(reading).await?;
     let next_page_token = page::next(&mark, &parts, more, Part::place);
     Ok(Copied { parts, digest, next_page_token, catalog })
 }

@@ -5,21 +5,19 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
 use registry_core::{Revision, Timestamp};
 use tokio::time::timeout;
 
-use super::{
-    App,
-    page::{self, InvalidPage, Page},
-};
+use super::page::{self, InvalidPage, Page};
 use crate::{
-    feed::{Passed, Slowest},
+    clock::Clock,
+    feed::{Feed, Hub, Passed, Slowest},
     metrics::Followers,
-    store::{GatewayQuery, KnownGateway, Presence},
+    store::{GatewayQuery, KnownGateway, Presence, Store},
 };
 
 /// How long the database may take before followers of this server have to do.
@@ -61,24 +59,153 @@ pub struct Listing {
 /// Where a gateway is in the list: its name, its principal, and what tells its streams apart.
 type Place = (String, String, u64);
 
-/// Lists gateways by name.
-pub async fn list(
-    app: &App,
-    wanted: Wanted,
-    size: usize,
-    token: &str,
-) -> Result<Listing, InvalidPage> {
-    let mark = format!("gateways {wanted:?}");
-    let read = |cursor: &str| serde_json::from_str::<Place>(cursor).ok();
-    let after = page::cursor(&mark, token, read)?;
-    let (found, is_live_only) = find(app, wanted, after.unwrap_or_default(), size + 1).await;
-    let place = |last: &(Place, KnownGateway)| serde_json::to_string(&last.0).unwrap_or_default();
-    let (items, more) = page::fill(found.into_iter(), size, |(_, known)| bytes(known));
-    let next_page_token = page::next(&mark, &items, more, place);
-    let head = app.catalog().revision();
-    let known: Vec<_> = items.into_iter().map(|(_, known)| known).collect();
-    let items = with_lags(app, head, known).await;
-    Ok(Listing { page: Page { items, next_page_token }, head, is_live_only })
+/// The gateways that follow this server or another server of the database.
+pub struct Gateways {
+    feed: Arc<Feed>,
+    hub: Arc<Hub>,
+    store: Store,
+    clock: Arc<dyn Clock>,
+}
+
+impl Gateways {
+    /// The gateways of this registry.
+    pub fn new(feed: Arc<Feed>, hub: Arc<Hub>, store: Store, clock: Arc<dyn Clock>) -> Self {
+        Self { feed, hub, store, clock }
+    }
+
+    /// Lists gateways by name.
+    pub async fn list(
+        &self,
+        wanted: Wanted,
+        size: usize,
+        token: &str,
+    ) -> Result<Listing, InvalidPage> {
+        let mark = format!("gateways {wanted:?}");
+        let read = |cursor: &str| serde_json::from_str::<Place>(cursor).ok();
+        let after = page::cursor(&mark, token, read)?;
+        let (found, is_live_only) = self.find(wanted, after.unwrap_or_default(), size + 1).await;
+        let place =
+            |last: &(Place, KnownGateway)| serde_json::to_string(&last.0).unwrap_or_default();
+        let (items, more) = page::fill(found.into_iter(), size, |(_, known)| bytes(known));
+        let next_page_token = page::next(&mark, &items, more, place);
+        let head = self.hub.catalog().revision();
+        let known: Vec<_> = items.into_iter().map(|(_, known)| known).collect();
+        let items = self.with_lags(head, known).await;
+        Ok(Listing { page: Page { items, next_page_token }, head, is_live_only })
+    }
+
+    /// The followers of this server, for the metrics.
+    pub fn followers(&self) -> Followers {
+        let roster = self.feed.roster();
+        let (head, now) = (self.hub.catalog().revision(), self.clock.now());
+        let Slowest { applied, begun_at, refusing } = roster.slowest();
+        let passed = match applied.map(|applied| self.hub.passed(applied)) {
+            Some(Passed::At(at)) => Some(at),
+            Some(Passed::Earlier) => self.hub.oldest(),
+            Some(Passed::Not) | None => None,
+        };
+        let begun_at = begun_at.filter(|_| head > Revision(0));
+        let applied = if begun_at.is_some() { Revision(0) } else { applied.unwrap_or(head) };
+        let since = passed.into_iter().chain(begun_at).min();
+        Followers {
+            connected: roster.len(),
+            refusing,
+            lag: head.0.saturating_sub(applied.0),
+            lag_millis: since.map(|at| millis(at, now)).unwrap_or_default(),
+        }
+    }
+
+    /// The first gateways after a place, and whether the database could not be read.
+    async fn find(
+        &self,
+        Wanted { presence, prefix, behind }: Wanted,
+        (gateway, principal, past): Place,
+        limit: usize,
+    ) -> (Vec<(Place, KnownGateway)>, bool) {
+        let roster = self.feed.roster();
+        let mut query = GatewayQuery {
+            after: (gateway, principal),
+            prefix,
+            behind,
+            presence,
+            except: roster.server().to_owned(),
+            alive_since: self.feed.alive_since(),
+            limit,
+        };
+        let place = |known: &KnownGateway, number| -> Place {
+            (known.gateway.clone(), known.principal.clone(), number)
+        };
+        // Most lists of who is connected to the only server do not need it.
+        let here = LazyLock::new(|| roster.names());
+        let since = |known: &KnownGateway| {
+            here.get(&(known.gateway.clone(), known.principal.clone())).copied()
+        };
+        // In this order, nobody who leaves meanwhile is missed.
+        let page = roster.page(&query, past).into_iter();
+        let mut found: BTreeMap<_, _> = page.map(|(n, known)| (place(&known, n), known)).collect();
+        for known in roster.leavers(&query) {
+            let mut same = found.range(place(&known, 0)..=place(&known, u64::MAX));
+            if same.next().is_none() && since(&known).is_none() {
+                found.insert(place(&known, 0), known);
+            }
+        }
+        let is_live_only = loop {
+            let Ok(Ok(rows)) = timeout(PATIENCE, self.store.gateways(&query)).await else {
+                break true;
+            };
+            let Some(last) = rows.last() else { break false };
+            let (is_last, end) = (rows.len() < limit, place(last, u64::MAX));
+            query.after = (end.0.clone(), end.1.clone());
+            // Whom this server has is told from here, unless another got it later.
+            let told = rows.into_iter().filter(|known| {
+                since(known).is_none_or(|since| {
+                    known.presence == Presence::Connected && known.connected_at > since
+                })
+            });
+            for known in told {
+                // Who has just left is known better than what was noted before.
+                found.entry(place(&known, 0)).or_insert(known);
+            }
+            if is_last || found.range(..=end).count() >= limit {
+                break false;
+            }
+        };
+        (found.into_iter().take(limit).collect(), is_live_only)
+    }
+
+    /// Adds how far behind each is.
+    async fn with_lags(&self, head: Revision, known: Vec<KnownGateway>) -> Vec<Gateway> {
+        let now = self.clock.now();
+        let behind: BTreeSet<_> =
+            known.iter().map(|known| known.applied).filter(|applied| *applied < head).collect();
+        let passed = self.passed_at(behind).await;
+        let gateway = |known: KnownGateway| {
+            let lag = head.0.saturating_sub(known.applied.0);
+            let since = match known.applied {
+                Revision(0) => Some(&known.connected_at),
+                applied => passed.get(&applied),
+            };
+            let lag_millis = if lag == 0 { Some(0) } else { since.map(|at| millis(*at, now)) };
+            Gateway { known, lag, lag_millis }
+        };
+        known.into_iter().map(gateway).collect()
+    }
+
+    /// When the commits after these revisions were made, as far as that is known.
+    async fn passed_at(&self, revisions: BTreeSet<Revision>) -> HashMap<Revision, Timestamp> {
+        let (mut passed, mut older) = (HashMap::new(), Vec::new());
+        for revision in revisions {
+            match self.hub.passed(revision) {
+                Passed::At(at) => drop(passed.insert(revision, at)),
+                Passed::Earlier => older.push(revision.next()),
+                Passed::Not => {}
+            }
+        }
+        let stored = timeout(PATIENCE, self.store.commit_times(&older)).await;
+        let stored = stored.unwrap_or(Ok(Vec::new())).unwrap_or_default();
+        passed.extend(stored.into_iter().map(|(next, at)| (Revision(next.0 - 1), at)));
+        passed
+    }
 }
 
 /// About what a gateway takes on a page.
@@ -91,116 +218,6 @@ fn bytes(KnownGateway { nack, .. }: &KnownGateway) -> usize {
     nack + 2 * page::OUTLINE_BYTES
 }
 
-/// The first so many after a place, and whether the database could not be read.
-async fn find(
-    app: &App,
-    Wanted { presence, prefix, behind }: Wanted,
-    (gateway, principal, past): Place,
-    limit: usize,
-) -> (Vec<(Place, KnownGateway)>, bool) {
-    let roster = app.feed.roster();
-    let mut query = GatewayQuery {
-        after: (gateway, principal),
-        prefix,
-        behind,
-        presence,
-        except: roster.server().to_owned(),
-        alive_since: app.feed.alive_since(),
-        limit,
-    };
-    let place = |known: &KnownGateway, number| -> Place {
-        (known.gateway.clone(), known.principal.clone(), number)
-    };
-    // Most lists of who is connected to the only server do not need it.
-    let here = LazyLock::new(|| roster.names());
-    let since =
-        |known: &KnownGateway| here.get(&(known.gateway.clone(), known.principal.clone())).copied();
-    // In this order, nobody who leaves meanwhile is missed.
-    let page = roster.page(&query, past).into_iter();
-    let mut found: BTreeMap<_, _> = page.map(|(n, known)| (place(&known, n), known)).collect();
-    for known in roster.leavers(&query) {
-        let mut same = found.range(place(&known, 0)..=place(&known, u64::MAX));
-        if same.next().is_none() && since(&known).is_none() {
-            found.insert(place(&known, 0), known);
-        }
-    }
-    let is_live_only = loop {
-        let Ok(Ok(rows)) = timeout(PATIENCE, app.store.gateways(&query)).await else { break true };
-        let Some(last) = rows.last() else { break false };
-        let (is_last, end) = (rows.len() < limit, place(last, u64::MAX));
-        query.after = (end.0.clone(), end.1.clone());
-        // Whom this server has is told from here, unless another got it later.
-        let told = rows.into_iter().filter(|known| {
-            since(known).is_none_or(|since| {
-                known.presence == Presence::Connected && known.connected_at > since
-            })
-        });
-        for known in told {
-            // Who has just left is known better than what was noted before.
-            found.entry(place(&known, 0)).or_insert(known);
-        }
-        if is_last || found.range(..=end).count() >= limit {
-            break false;
-        }
-    };
-    (found.into_iter().take(limit).collect(), is_live_only)
-}
-
-/// Adds how far behind each is.
-async fn with_lags(app: &App, head: Revision, known: Vec<KnownGateway>) -> Vec<Gateway> {
-    let now = app.clock.now();
-    let behind: BTreeSet<_> =
-        known.iter().map(|known| known.applied).filter(|applied| *applied < head).collect();
-    let passed = passed_at(app, behind).await;
-    let gateway = |known: KnownGateway| {
-        let lag = head.0.saturating_sub(known.applied.0);
-        let since = match known.applied {
-            Revision(0) => Some(&known.connected_at),
-            applied => passed.get(&applied),
-        };
-        let lag_millis = if lag == 0 { Some(0) } else { since.map(|at| millis(*at, now)) };
-        Gateway { known, lag, lag_millis }
-    };
-    known.into_iter().map(gateway).collect()
-}
-
-/// When the commits after these revisions were made, as far as that is known.
-async fn passed_at(app: &App, revisions: BTreeSet<Revision>) -> HashMap<Revision, Timestamp> {
-    let (mut passed, mut older) = (HashMap::new(), Vec::new());
-    for revision in revisions {
-        match app.hub.passed(revision) {
-            Passed::At(at) => drop(passed.insert(revision, at)),
-            Passed::Earlier => older.push(revision.next()),
-            Passed::Not => {}
-        }
-    }
-    let stored = timeout(PATIENCE, app.store.commit_times(&older)).await;
-    let stored = stored.unwrap_or(Ok(Vec::new())).unwrap_or_default();
-    passed.extend(stored.into_iter().map(|(next, at)| (Revision(next.0 - 1), at)));
-    passed
-}
-
 fn millis(since: Timestamp, now: Timestamp) -> u64 {
     u64::try_from(now.as_millis().saturating_sub(since.as_millis())).unwrap_or_default()
-}
-
-/// The followers of this server, for the metrics.
-pub fn followers(app: &App) -> Followers {
-    let roster = app.feed.roster();
-    let (head, now) = (app.catalog().revision(), app.clock.now());
-    let Slowest { applied, begun_at, refusing } = roster.slowest();
-    let passed = match applied.map(|applied| app.hub.passed(applied)) {
-        Some(Passed::At(at)) => Some(at),
-        Some(Passed::Earlier) => app.hub.oldest(),
-        Some(Passed::Not) | None => None,
-    };
-    let begun_at = begun_at.filter(|_| head > Revision(0));
-    let applied = if begun_at.is_some() { Revision(0) } else { applied.unwrap_or(head) };
-    let since = passed.into_iter().chain(begun_at).min();
-    Followers {
-        connected: roster.len(),
-        refusing,
-        lag: head.0.saturating_sub(applied.0),
-        lag_millis: since.map(|at| millis(at, now)).unwrap_or_default(),
-    }
 }

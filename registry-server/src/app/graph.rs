@@ -11,7 +11,7 @@ use registry_core::{
     limits,
 };
 
-use super::{App, at, beside};
+use super::{Catalogs, ReadError, run_blocking};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -29,12 +29,9 @@ pub enum Error {
         /// Its name.
         name: Name,
     },
-    /// The past.
+    /// The catalog cannot be read.
     #[error(transparent)]
-    Past(#[from] at::Error),
-    /// A bug here.
-    #[error("walking the graph failed: {0}")]
-    Internal(String),
+    Read(#[from] ReadError),
 }
 
 /// From where to walk, and how far.
@@ -68,12 +65,12 @@ pub struct Walked {
 }
 
 /// Walks the graph.
-pub async fn walk(app: &App, walk: Walk) -> Result<Walked, Error> {
-    let catalog = app.catalog_at(walk.at).await?;
+pub async fn walk(catalogs: &Catalogs, walk: Walk) -> Result<Walked, Error> {
+    let catalog = catalogs.at(walk.at).await?;
     for key in &walk.keys {
         registered(&catalog, key)?;
     }
-    beside(move || walk.on(catalog), Error::Internal).await
+    Ok(run_blocking(move || walk.on(catalog)).await?)
 }
 
 impl Walk {
@@ -108,14 +105,23 @@ pub struct Reasons {
     pub catalog: Arc<Catalog>,
 }
 
+/// A question why one entity needs another.
+#[derive(Debug)]
+pub struct Why {
+    /// The dependent entity.
+    pub from: Key,
+    /// The dependency.
+    pub to: Key,
+    /// The maximum number of paths in the answer.
+    pub most: usize,
+    /// The point in history; `None` is the present.
+    pub at: Option<At>,
+}
+
 /// Finds the shortest paths by which one entity needs another.
-pub async fn why(
-    app: &App,
-    (from, to): (Key, Key),
-    most: usize,
-    at: Option<At>,
-) -> Result<Reasons, Error> {
-    let catalog = app.catalog_at(at).await?;
+pub async fn why(catalogs: &Catalogs, why: Why) -> Result<Reasons, Error> {
+    let Why { from, to, most, at } = why;
+    let catalog = catalogs.at(at).await?;
     registered(&catalog, &from)?;
     registered(&catalog, &to)?;
     let explain = move || {
@@ -125,7 +131,7 @@ pub async fn why(
         let paths = shown.iter().map(records).collect();
         Reasons { paths, total, catalog }
     };
-    beside(explain, Error::Internal).await
+    Ok(run_blocking(explain).await?)
 }
 
 /// What is planned for an entity.
@@ -143,13 +149,13 @@ pub enum Plan {
 
 /// Says what a change would do, and what was read for it.
 pub async fn impact(
-    app: &App,
+    catalogs: &Catalogs,
     key: Key,
     plan: Plan,
     most: usize,
     at: Option<At>,
 ) -> Result<(Impact, Arc<Catalog>), Error> {
-    let catalog = app.catalog_at(at).await?;
+    let catalog = catalogs.at(at).await?;
     registered(&catalog, &key)?;
     let planned = match plan {
         Plan::Retire => Planned::Retire,
@@ -161,7 +167,7 @@ pub async fn impact(
         }
     };
     let imagine = move || (graph::impact(&catalog, &key, &planned, most), catalog);
-    beside(imagine, Error::Internal).await
+    Ok(run_blocking(imagine).await?)
 }
 
 fn replacing(old: &Key, document: Arc<Document>) -> Result<Arc<Document>, Error> {

@@ -5,39 +5,12 @@
 use registry_core::{At, Kind, Name, Revision, Timestamp, Version};
 
 use super::{
-    App, at,
-    page::{self, InvalidPage, Page},
+    Catalogs, NoCommit, ReadError,
+    page::{self, Page},
 };
 use crate::store::{
-    self, CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, StoredCommit, Subject,
+    CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, Store, StoredCommit, Subject,
 };
-
-/// There is no such commit.
-#[derive(Debug, thiserror::Error)]
-#[error("there is no revision {wanted}, the registry is at {head}")]
-pub struct NoCommit {
-    /// The revision asked for.
-    pub wanted: Revision,
-    /// The last one.
-    pub head: Revision,
-}
-
-/// Why history cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The page asked for.
-    #[error(transparent)]
-    Page(#[from] InvalidPage),
-    /// There is no such commit.
-    #[error(transparent)]
-    NoCommit(#[from] NoCommit),
-    /// The past.
-    #[error(transparent)]
-    Past(#[from] at::Error),
-    /// The database.
-    #[error(transparent)]
-    Store(#[from] store::Error),
-}
 
 /// Which commits.
 #[derive(Debug, Clone)]
@@ -60,14 +33,15 @@ pub struct ListCommits {
 
 /// Lists commits.
 pub async fn list_commits(
-    app: &App,
+    catalogs: &Catalogs,
+    store: &Store,
     query: ListCommits,
     limit: usize,
     token: &str,
-) -> Result<Page<StoredCommit>, Error> {
+) -> Result<Page<StoredCommit>, ReadError> {
     let mark = format!("{query:?}");
     let cursor = page::cursor(&mark, token, |cursor| cursor.parse().map(Revision).ok())?;
-    let (first, last) = bounds(app, &query).await?;
+    let (first, last) = bounds(catalogs, store, &query).await?;
     let (after, before) = match query.order {
         Order::OldestFirst => (cursor.unwrap_or(first), last.next()),
         Order::NewestFirst => (first, cursor.unwrap_or(last.next())),
@@ -76,7 +50,7 @@ pub async fn list_commits(
     let (about, order) = (query.about, query.order);
     let wanted =
         CommitQuery { after: Some(after), before: Some(before), author, about, order, limit };
-    let items = app.store.list_commits(&wanted).await?;
+    let items = store.list_commits(&wanted).await?;
     let last = items.last().map(|item| item.commit.revision).filter(|at| match order {
         Order::OldestFirst => *at < last,
         Order::NewestFirst => *at > first.next(),
@@ -86,24 +60,32 @@ pub async fn list_commits(
 }
 
 /// After which revision and up to which one commits are wanted.
-async fn bounds(app: &App, query: &ListCommits) -> Result<(Revision, Revision), Error> {
-    let head = app.revision_at(query.at, app.catalog().revision()).await?;
+async fn bounds(
+    catalogs: &Catalogs,
+    store: &Store,
+    query: &ListCommits,
+) -> Result<(Revision, Revision), ReadError> {
+    let head = catalogs.revision_at(query.at).await?;
     let until = match query.until {
-        Some(until) => app.store.revision_at(until).await?.min(head),
+        Some(until) => store.revision_at(until).await?.min(head),
         None => head,
     };
     let before = |since: Timestamp| Timestamp::from_millis(since.as_millis() - 1);
     let since = match query.since {
-        Some(since) => app.store.revision_at(before(since)).await?,
+        Some(since) => store.revision_at(before(since)).await?,
         None => Revision(0),
     };
     Ok((query.after.max(since), until))
 }
 
 /// Reads one commit.
-pub async fn get_commit(app: &App, wanted: Revision) -> Result<StoredCommit, Error> {
-    let head = app.catalog().revision();
-    app.store.commit(wanted).await?.ok_or_else(|| NoCommit { wanted, head }.into())
+pub async fn get_commit(
+    catalogs: &Catalogs,
+    store: &Store,
+    wanted: Revision,
+) -> Result<StoredCommit, ReadError> {
+    let head = catalogs.now().revision();
+    store.commit(wanted).await?.ok_or_else(|| NoCommit { wanted, head }.into())
 }
 
 /// What happened to a name.
@@ -125,20 +107,35 @@ impl Event {
     }
 }
 
-/// Lists what happened to a name, or to one version of it.
+/// The name, or one version of it, whose history is read.
+#[derive(Debug, Clone)]
+pub struct Entity {
+    /// The kind.
+    pub kind: Kind,
+    /// The name.
+    pub name: Name,
+    /// The version; `None`: all versions.
+    pub version: Option<Version>,
+    /// The point in history where the answer ends; `None` is the present.
+    pub at: Option<At>,
+}
+
+/// Lists the changes of a name, or of one version of it.
 pub async fn entity_history(
-    app: &App,
-    (kind, name, version, at): (Kind, Name, Option<Version>, Option<At>),
+    catalogs: &Catalogs,
+    store: &Store,
+    entity: Entity,
     size: usize,
     token: &str,
-) -> Result<Page<Event>, Error> {
+) -> Result<Page<Event>, ReadError> {
+    let Entity { kind, name, version, at } = entity;
     let mark = format!("{kind} {name} {version:?} {at:?}");
-    let until = app.revision_at(at, app.catalog().revision()).await?;
+    let until = catalogs.revision_at(at).await?;
     let after = page::cursor(&mark, token, read_place)?;
     // One more than asked for tells whether there is another page.
     let query = HistoryQuery { kind, name, version, after, until, limit: size + 1 };
-    let changed = app.store.entity_history(&query).await?.into_iter().map(Event::Changed);
-    let set = app.store.setting_history(&query).await?.into_iter().map(Event::Set);
+    let changed = store.entity_history(&query).await?.into_iter().map(Event::Changed);
+    let set = store.setting_history(&query).await?.into_iter().map(Event::Set);
     let mut items: Vec<Event> = changed.chain(set).collect();
     items.sort_by_key(Event::place);
     Ok(Page::of(items, size, &mark, |last| {

@@ -7,10 +7,7 @@ use std::sync::Arc;
 
 use registry_core::{At, Catalog, Key, Kind, LifecycleState, Name, Record};
 
-use super::{
-    App, beside,
-    page::{self, Error},
-};
+use super::{Catalogs, ReadError, page, run_blocking};
 
 /// Which entities.
 #[derive(Debug, Clone, Default)]
@@ -43,14 +40,19 @@ pub struct Listed {
 }
 
 /// Lists entities.
-pub async fn list(app: &App, query: ListQuery, size: usize, token: &str) -> Result<Listed, Error> {
+pub async fn list(
+    catalogs: &Catalogs,
+    query: ListQuery,
+    size: usize,
+    token: &str,
+) -> Result<Listed, ReadError> {
     let mark = format!("{query:?}");
     let after = page::cursor(&mark, token, |cursor| cursor.parse::<Key>().ok())?;
-    let catalog = app.catalog_at(query.at).await?;
+    let catalog = catalogs.at(query.at).await?;
     let source = catalog.clone();
-    // A filter that matches little may look at everything, which is too long for the runtime.
+    // A filter with few matches may scan the whole catalog, which is too long for the runtime.
     let looking = move || query.page(&source, after.as_ref(), size);
-    let (records, more) = beside(looking, Error::Internal).await?;
+    let (records, more) = run_blocking(looking).await?;
     let cursor = |last: &Arc<Record>| last.document.key().to_string();
     let next_page_token = page::next(&mark, &records, more, cursor);
     Ok(Listed { records, next_page_token, catalog })

@@ -8,8 +8,6 @@ use std::fmt::Write as _;
 
 use registry_core::{Digest, Record};
 
-use super::at;
-
 const DEFAULT_SIZE: usize = 100;
 const LARGEST_SIZE: usize = 1_000;
 const DEFAULT_SEARCH_SIZE: usize = 20;
@@ -79,20 +77,6 @@ pub(super) fn fill<T>(
 pub(super) fn outline_bytes(record: &Record) -> usize {
     let said = record.lifecycle.notice.as_ref().map_or(0, |notice| notice.text_bytes());
     OUTLINE_BYTES + said
-}
-
-/// Why a page of the catalog cannot be given.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The page cannot be.
-    #[error(transparent)]
-    Page(#[from] InvalidPage),
-    /// The past.
-    #[error(transparent)]
-    Past(#[from] at::Error),
-    /// A bug here.
-    #[error("looking through the catalog failed: {0}")]
-    Internal(String),
 }
 
 /// Why a page cannot be given.

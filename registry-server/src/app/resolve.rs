@@ -9,7 +9,7 @@ use registry_core::{
     resolve::{Requirement, Unresolved, resolve},
 };
 
-use super::{App, at, beside};
+use super::{Catalogs, ReadError, run_blocking};
 
 /// Whether requirements that nothing meets are part of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,12 +23,9 @@ pub enum Mode {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The past.
+    /// The catalog cannot be read.
     #[error(transparent)]
-    Past(#[from] at::Error),
-    /// A bug here.
-    #[error("resolving failed: {0}")]
-    Internal(String),
+    Read(#[from] ReadError),
     /// Nothing meets some of the requirements.
     #[error("{first}{}", more(*.failed))]
     Unresolved {
@@ -51,18 +48,18 @@ pub type Resolutions = Vec<Result<Arc<Record>, Box<Unresolved>>>;
 
 /// Resolves requirements, all at one revision.
 pub async fn all(
-    app: &App,
+    catalogs: &Catalogs,
     requirements: Vec<Requirement>,
     mode: Mode,
     at: Option<At>,
 ) -> Result<(Resolutions, Revision), Error> {
-    let catalog = app.catalog_at(at).await?;
+    let catalog = catalogs.at(at).await?;
     let revision = catalog.revision();
     // A name may have very many versions, and a request many names.
     let resolving = move || {
         requirements.iter().map(|one| resolve(&catalog, one).cloned()).collect::<Resolutions>()
     };
-    let resolutions = beside(resolving, Error::Internal).await?;
+    let resolutions = run_blocking(resolving).await?;
     let failed = resolutions.iter().filter(|resolution| resolution.is_err()).count();
     if mode == Mode::All
         && let Some(first) = resolutions.iter().find_map(|resolution| resolution.clone().err())

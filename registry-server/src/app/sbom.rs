@@ -7,7 +7,7 @@
 use std::{io, time::Duration};
 
 use bytes::Bytes;
-use registry_core::{At, Catalog, Key, Kind, Name, Revision, Timestamp};
+use registry_core::{At, Catalog, Key, Revision, Timestamp};
 use registry_sbom::{Bill, Format};
 use tokio::{
     runtime::Handle,
@@ -15,7 +15,11 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{App, at, history, turns::Turn};
+use super::{
+    Catalogs, ReadError, history,
+    turns::{Turn, Turns},
+};
+use crate::store::Store;
 
 /// How many bills are written at once.
 pub const WRITERS: usize = 2;
@@ -25,53 +29,11 @@ const PART_BYTES: usize = 256 << 10;
 const PART_PATIENCE: Duration = Duration::from_secs(30);
 /// How long the reader of a bill may take for all of it.
 const BILL_PATIENCE: Duration = Duration::from_mins(5);
-/// Most registered versions that an error lists.
-const VERSIONS_SHOWN: usize = 5;
 
-/// Why there is no bill.
+/// The reader was too slow.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The root, or what is looked for.
-    #[error("{what} is not registered at revision {revision}{}", others(.versions))]
-    NotRegistered {
-        /// What was asked for.
-        what: String,
-        /// Which revision was read.
-        revision: Revision,
-        /// The newest versions of that name that are registered.
-        versions: Vec<String>,
-    },
-    /// The past.
-    #[error(transparent)]
-    Past(#[from] at::Error),
-    /// The time of the revision cannot be read.
-    #[error(transparent)]
-    History(#[from] history::Error),
-    /// The reader was too slow.
-    #[error("the bill was not read in time and is cut short; ask for it again and read on")]
-    Incomplete,
-    /// A bug here.
-    #[error("writing the bill failed: {0}")]
-    Internal(String),
-}
-
-fn others(versions: &[String]) -> String {
-    match versions {
-        [] => "; no version of that name is".to_owned(),
-        versions => format!("; registered versions: {}", versions.join(", ")),
-    }
-}
-
-impl Error {
-    /// Something is not registered, with what is instead.
-    pub(super) fn not_registered(catalog: &Catalog, what: String, kind: Kind, name: &Name) -> Self {
-        let mut versions: Vec<_> =
-            catalog.versions(kind, name).map(|(key, _)| key.version.to_string()).collect();
-        versions.reverse();
-        versions.truncate(VERSIONS_SHOWN);
-        Self::NotRegistered { what, revision: catalog.revision(), versions }
-    }
-}
+#[error("the bill was not read in time and is cut short; ask for it again and read on")]
+pub struct Incomplete;
 
 /// A bill in the making.
 #[derive(Debug)]
@@ -90,31 +52,43 @@ enum Part {
 
 impl Parts {
     /// The next part; nothing at the end; an error where it was cut short.
-    pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
+    pub async fn next(&mut self) -> Option<Result<Bytes, Incomplete>> {
         match self.receiver.recv().await {
             Some(Part::Bytes(bytes)) => Some(Ok(bytes)),
             Some(Part::End) => None,
-            None => Some(Err(Error::Incomplete)),
+            None => Some(Err(Incomplete)),
         }
     }
 }
 
-/// Begins to write the bill of an entity or of everything.
+/// The requested bill.
+#[derive(Debug)]
+pub struct Wanted {
+    /// The entity; `None`: the whole registry.
+    pub root: Option<Key>,
+    /// The format.
+    pub format: Format,
+    /// The point in history; `None` is the present.
+    pub at: Option<At>,
+}
+
+/// Begins to write the bill of an entity or of the whole registry.
 pub async fn export(
-    app: &App,
-    root: Option<Key>,
-    format: Format,
-    at: Option<At>,
-) -> Result<Parts, Error> {
-    let catalog = app.catalog_at(at).await?;
+    catalogs: &Catalogs,
+    store: &Store,
+    writers: &Turns,
+    wanted: Wanted,
+) -> Result<Parts, ReadError> {
+    let Wanted { root, format, at } = wanted;
+    let catalog = catalogs.at(at).await?;
     if let Some(root) = &root
         && catalog.find(root).is_none()
     {
-        return Err(Error::not_registered(&catalog, root.to_string(), root.kind, &root.name));
+        return Err(ReadError::not_registered(&catalog, root.to_string(), root.kind, &root.name));
     }
     let revision = catalog.revision();
-    let time = time_of(app, &catalog).await?;
-    let turn = app.sboms.take().await;
+    let time = time_of(catalogs, store, &catalog).await?;
+    let turn = writers.take().await;
     let (sender, receiver) = mpsc::channel(2);
     let end = Instant::now() + BILL_PATIENCE;
     let out = Out { part: Vec::new(), sender, runtime: Handle::current(), end };
@@ -126,13 +100,19 @@ pub async fn export(
     Ok(Parts { revision, receiver })
 }
 
-/// When a revision was committed; the one before all others has no time, so it gets the epoch. Only
-/// where it changed no entity is the database asked.
-async fn time_of(app: &App, catalog: &Catalog) -> Result<Timestamp, Error> {
+/// The time of a revision. Revision 0 has no time and gets the epoch. The database is read only for a
+/// revision that changed no entity.
+async fn time_of(
+    catalogs: &Catalogs,
+    store: &Store,
+    catalog: &Catalog,
+) -> Result<Timestamp, ReadError> {
     match (catalog.revision(), catalog.committed_at()) {
         (Revision(0), _) => Ok(Timestamp::default()),
         (_, Some(time)) => Ok(time),
-        (revision, None) => Ok(history::get_commit(app, revision).await?.commit.committed_at),
+        (revision, None) => {
+            Ok(history::get_commit(catalogs, store, revision).await?.commit.committed_at)
+        }
     }
 }
 
@@ -225,7 +205,7 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!(parts.next().await.unwrap().unwrap(), "[");
-        assert!(matches!(parts.next().await, Some(Err(Error::Incomplete))));
+        assert!(matches!(parts.next().await, Some(Err(Incomplete))));
     }
 
     #[tokio::test]

@@ -19,10 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{
-    App, at, beside,
-    page::{self, InvalidPage},
-};
+use super::{Catalogs, ReadError, page, run_blocking};
 use crate::{feed::Hub, metrics};
 
 /// How long a search waits for the index to be where the catalog is.
@@ -67,23 +64,6 @@ pub struct PageWanted<'a> {
     pub with_documents: bool,
 }
 
-/// Why there is no page.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The page cannot be.
-    #[error(transparent)]
-    Page(#[from] InvalidPage),
-    /// The past.
-    #[error(transparent)]
-    Past(#[from] at::Error),
-    /// The server has just started.
-    #[error("the search index is still being built; try again")]
-    NotReady,
-    /// A bug here.
-    #[error("searching failed: {0}")]
-    Internal(String),
-}
-
 impl Searcher {
     /// Starts to index what the hub publishes; ends when nobody can search any more.
     pub fn start(hub: Arc<Hub>) -> Self {
@@ -93,6 +73,53 @@ impl Searcher {
         let work = Work { build: Index::build, advance: Index::advance };
         tokio::spawn(follow(move || hub.catalog(), head, work, (sender, failing)));
         Self { latest, failed, paged: Mutex::default() }
+    }
+
+    /// Searches the catalog at a point in history.
+    pub async fn search(
+        &self,
+        catalogs: &Catalogs,
+        query: Query,
+        wanted: PageWanted<'_>,
+    ) -> Result<Searched, ReadError> {
+        let PageWanted { at, size, token, with_documents } = wanted;
+        let mark = format!("search {query:?} {at:?}");
+        let from = page::cursor(&mark, token, Cursor::read)?;
+        let at = from.as_ref().map(|from| At::Revision(from.revision)).or(at);
+        let index = self.index_at(catalogs, at).await?;
+        let revision = index.revision();
+        let (searched, place) = (index.clone(), from.as_ref().map(|from| from.place));
+        let mut found = run_blocking(move || searched.search(&query, place, size)).await?;
+        let total = from.map_or(found.total, |from| from.total);
+        let room = fitting(&found.hits, with_documents);
+        if room < found.hits.len() {
+            found.hits.truncate(room);
+            found.next = found.hits.last().map(|last| last.place);
+        }
+        let next = found.next.map(|place| Cursor { revision, total, place });
+        if next.is_some() {
+            self.keep(&index);
+        }
+        let next_page_token =
+            next.map(|from| page::token(&mark, &from.write())).unwrap_or_default();
+        Ok(Searched { hits: found.hits, total, next_page_token, index })
+    }
+
+    /// The index at a point in history: a cached one, or the latest one without later changes.
+    async fn index_at(&self, catalogs: &Catalogs, at: Option<At>) -> Result<Arc<Index>, ReadError> {
+        if let Some(At::Revision(revision)) = at
+            && let Some(kept) = self.kept(revision)
+        {
+            return Ok(kept);
+        }
+        let catalog = catalogs.at(at).await?;
+        let latest = self.at_least(catalog.revision()).await?;
+        if at.is_none() || latest.revision() <= catalog.revision() {
+            return Ok(latest);
+        }
+        let index = run_blocking(move || Arc::new(latest.rewound(&catalog))).await?;
+        self.keep(&index);
+        Ok(index)
     }
 
     /// The revision of the current index; none: it is still being built.
@@ -111,7 +138,7 @@ impl Searcher {
     }
 
     /// An index that is at least at this revision, if there is one soon; else the latest.
-    async fn at_least(&self, revision: Revision) -> Result<Arc<Index>, Error> {
+    async fn at_least(&self, revision: Revision) -> Result<Arc<Index>, ReadError> {
         let mut latest = self.latest.clone();
         let is_there = |index: &Option<Arc<Index>>| {
             index.as_ref().is_some_and(|index| index.revision() >= revision)
@@ -119,7 +146,7 @@ impl Searcher {
         // An index that is behind is still worth an answer, which says its revision.
         let _ = timeout(PATIENCE, latest.wait_for(is_there)).await;
         let index = latest.borrow().clone();
-        index.ok_or(Error::NotReady)
+        index.ok_or(ReadError::IndexNotReady)
     }
 
     fn keep(&self, index: &Arc<Index>) {
@@ -197,48 +224,6 @@ async fn follow(
             () = sender.closed() => return,
         }
     }
-}
-
-/// Searches.
-pub async fn search(app: &App, query: Query, wanted: PageWanted<'_>) -> Result<Searched, Error> {
-    let PageWanted { at, size, token, with_documents } = wanted;
-    let mark = format!("search {query:?} {at:?}");
-    let from = page::cursor(&mark, token, Cursor::read)?;
-    let at = from.as_ref().map(|from| At::Revision(from.revision)).or(at);
-    let index = index_at(app, at).await?;
-    let revision = index.revision();
-    let (searched, place) = (index.clone(), from.as_ref().map(|from| from.place));
-    let searching = move || searched.search(&query, place, size);
-    let mut found = beside(searching, Error::Internal).await?;
-    let total = from.map_or(found.total, |from| from.total);
-    let room = fitting(&found.hits, with_documents);
-    if room < found.hits.len() {
-        found.hits.truncate(room);
-        found.next = found.hits.last().map(|last| last.place);
-    }
-    let next = found.next.map(|place| Cursor { revision, total, place });
-    if next.is_some() {
-        app.search.keep(&index);
-    }
-    let next_page_token = next.map(|from| page::token(&mark, &from.write())).unwrap_or_default();
-    Ok(Searched { hits: found.hits, total, next_page_token, index })
-}
-
-/// The index of a point in history: kept, or the latest one without what came later.
-async fn index_at(app: &App, at: Option<At>) -> Result<Arc<Index>, Error> {
-    if let Some(At::Revision(revision)) = at
-        && let Some(kept) = app.search.kept(revision)
-    {
-        return Ok(kept);
-    }
-    let catalog = app.catalog_at(at).await?;
-    let latest = app.search.at_least(catalog.revision()).await?;
-    if at.is_none() || latest.revision() <= catalog.revision() {
-        return Ok(latest);
-    }
-    let index = beside(move || Arc::new(latest.rewound(&catalog)), Error::Internal).await?;
-    app.search.keep(&index);
-    Ok(index)
 }
 
 /// How many of the first hits fit into a message; at least one.

@@ -6,10 +6,7 @@ use std::sync::Arc;
 
 use registry_core::{At, Catalog, Selector, setting::Set};
 
-use super::{
-    App,
-    page::{self, Error},
-};
+use super::{Catalogs, ReadError, page};
 
 /// A page of settings.
 #[derive(Debug)]
@@ -23,10 +20,15 @@ pub struct Listed {
 }
 
 /// Lists settings.
-pub async fn list(app: &App, at: Option<At>, size: usize, token: &str) -> Result<Listed, Error> {
+pub async fn list(
+    catalogs: &Catalogs,
+    at: Option<At>,
+    size: usize,
+    token: &str,
+) -> Result<Listed, ReadError> {
     let mark = format!("settings {at:?}");
     let after = page::cursor(&mark, token, |cursor| cursor.parse::<Selector>().ok())?;
-    let catalog = app.catalog_at(at).await?;
+    let catalog = catalogs.at(at).await?;
     let mut rest = catalog.settings().after(after.as_ref());
     let settings: Vec<_> =
         rest.by_ref().take(size).map(|(on, set)| (on.clone(), set.clone())).collect();

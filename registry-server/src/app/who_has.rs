@@ -8,11 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use registry_core::{At, Catalog, Key, Kind, Name, Record, Revision, Version};
 use registry_sbom::{Holder, Holders, holders};
 
-use super::{
-    App, at, beside,
-    page::{self, InvalidPage},
-    sbom,
-};
+use super::{Catalogs, ReadError, page, run_blocking};
 
 /// What is looked for.
 #[derive(Debug, Clone)]
@@ -27,20 +23,6 @@ pub struct WhoHas {
     pub holder_kind: Option<Kind>,
     /// As of when; `None`: now.
     pub at: Option<At>,
-}
-
-/// Why that cannot be said.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The page asked for.
-    #[error(transparent)]
-    Page(#[from] InvalidPage),
-    /// The past.
-    #[error(transparent)]
-    Past(#[from] at::Error),
-    /// It is not registered.
-    #[error(transparent)]
-    Sbom(#[from] sbom::Error),
 }
 
 /// A page of holders.
@@ -86,15 +68,21 @@ impl Recent {
 }
 
 /// Lists who contains it.
-pub async fn who_has(app: &App, query: WhoHas, size: usize, token: &str) -> Result<Held, Error> {
+pub async fn who_has(
+    catalogs: &Catalogs,
+    recent: &Recent,
+    query: WhoHas,
+    size: usize,
+    token: &str,
+) -> Result<Held, ReadError> {
     let mark = format!("{query:?}");
     let after = page::cursor(&mark, token, read_place)?;
-    let catalog = app.catalog_at(query.at).await?;
+    let catalog = catalogs.at(query.at).await?;
     let revision = catalog.revision();
     // What much depends on has many holders, which is too long for the runtime.
-    let recent = app.holders.clone();
+    let recent = recent.clone();
     let looking = move || query.page(&catalog, &recent, after.as_ref(), size);
-    let (found, more) = beside(looking, sbom::Error::Internal).await??;
+    let (found, more) = run_blocking(looking).await??;
     let next_page_token = page::next(&mark, &found, more, |(holder, _)| place(holder));
     Ok(Held { holders: found, next_page_token, revision })
 }
@@ -121,7 +109,7 @@ impl WhoHas {
         recent: &Recent,
         after: Option<&(Version, Key)>,
         size: usize,
-    ) -> Result<Page, sbom::Error> {
+    ) -> Result<Page, ReadError> {
         let mut found: Vec<(Holder, Arc<Record>)> = Vec::new();
         for target in self.targets(catalog)? {
             let last = match after {
@@ -144,7 +132,7 @@ impl WhoHas {
         Ok((found, false))
     }
 
-    fn targets(&self, catalog: &Catalog) -> Result<Vec<Key>, sbom::Error> {
+    fn targets(&self, catalog: &Catalog) -> Result<Vec<Key>, ReadError> {
         let Self { kind, name, version, .. } = self;
         let is_wanted = |key: &&Key| version.as_ref().is_none_or(|version| key.version == *version);
         let found: Vec<Key> =
@@ -152,7 +140,7 @@ impl WhoHas {
         if found.is_empty() {
             let version = version.as_ref().map(|version| format!("@{version}")).unwrap_or_default();
             let what = format!("{kind}/{name}{version}");
-            return Err(sbom::Error::not_registered(catalog, what, *kind, name));
+            return Err(ReadError::not_registered(catalog, what, *kind, name));
         }
         Ok(found)
     }

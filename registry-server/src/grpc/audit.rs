@@ -49,8 +49,8 @@ impl AuditService for Service {
         &self,
         _request: Request<v1::GetCheckpointRequest>,
     ) -> Result<Response<v1::GetCheckpointResponse>, Status> {
-        let checkpoint = self.app.checkpoint().await?;
-        let verifier_key = self.app.verifier_key().to_string();
+        let checkpoint = self.app.auditor.checkpoint().await?;
+        let verifier_key = self.app.auditor.verifier_key().to_string();
         Ok(Response::new(v1::GetCheckpointResponse { checkpoint, verifier_key }))
     }
 
@@ -61,7 +61,7 @@ impl AuditService for Service {
         let v1::ProveRequest { revision, since_revision } = request.into_inner();
         // Revision 0 is the empty log, which has no commit.
         let revision = Revision(revision);
-        let proof = self.app.prove(revision, Revision(since_revision)).await?;
+        let proof = self.app.auditor.prove(revision, Revision(since_revision)).await?;
         let Proof { checkpoint, previous_chain, commit, inclusion, consistency } = proof;
         Ok(Response::new(v1::ProveResponse {
             checkpoint,
@@ -83,7 +83,7 @@ impl AuditService for Service {
         // It ends with the answer's stream, so with a caller that goes.
         let verification = AbortOnDropHandle::new(tokio::spawn(async move {
             let _permit = permit;
-            app.verify(told).await
+            app.auditor.verify(told).await
         }));
         let last = async move {
             match verification.await {

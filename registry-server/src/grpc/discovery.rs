@@ -16,7 +16,7 @@ use super::{
 };
 use crate::app::{
     page,
-    search::{self, PageWanted, Searched},
+    search::{PageWanted, Searched},
 };
 
 #[tonic::async_trait]
@@ -32,7 +32,7 @@ impl DiscoveryService for Service {
         let query = read(request)?;
         let wanted = PageWanted { at, size, token: &token, with_documents };
         let Searched { hits, total, next_page_token, index } =
-            search::search(&self.app, query, wanted).await?;
+            self.app.search.search(&self.app.catalogs, query, wanted).await?;
         let (total, total_is_at_least) = match total {
             Total::Exactly(count) => (count, false),
             Total::AtLeast(count) => (count, true),

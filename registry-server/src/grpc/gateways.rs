@@ -12,7 +12,7 @@ use super::invalid::{self, GATEWAY_BYTES, InvalidRequest, field};
 use crate::{
     app::{
         App,
-        gateways::{self, Gateway, Listing, Wanted},
+        gateways::{Gateway, Listing, Wanted},
         page,
     },
     store::{KnownGateway, Presence},
@@ -29,7 +29,7 @@ pub(super) async fn list(
         prefix: invalid::line("name_prefix", name_prefix, GATEWAY_BYTES)?,
         behind: (behind_revision > 0).then_some(Revision(behind_revision)),
     };
-    let listing = gateways::list(app, wanted, page::size(page_size)?, &page_token).await?;
+    let listing = app.gateways.list(wanted, page::size(page_size)?, &page_token).await?;
     let Listing { page, head, is_live_only } = listing;
     Ok(Response::new(v1::ListGatewaysResponse {
         gateways: page.items.into_iter().map(encode).collect(),

@@ -38,7 +38,7 @@ impl GraphService for Service {
     ) -> Result<Response<v1::GetDependenciesResponse>, Status> {
         let v1::GetDependenciesRequest { keys, depth, limit, at } = request.into_inner();
         let walk = read_walk(keys, (depth, limit), Direction::Dependencies, at)?;
-        let walked = graph::walk(&self.app, walk).await?;
+        let walked = graph::walk(&self.app.catalogs, walk).await?;
         let (graph, revision) = (Some(encode(&walked)), walked.catalog.revision().0);
         Ok(Response::new(v1::GetDependenciesResponse { graph, revision }))
     }
@@ -49,7 +49,7 @@ impl GraphService for Service {
     ) -> Result<Response<v1::GetDependentsResponse>, Status> {
         let v1::GetDependentsRequest { keys, depth, limit, at } = request.into_inner();
         let walk = read_walk(keys, (depth, limit), Direction::Dependents, at)?;
-        let walked = graph::walk(&self.app, walk).await?;
+        let walked = graph::walk(&self.app.catalogs, walk).await?;
         let (graph, revision) = (Some(encode(&walked)), walked.catalog.revision().0);
         Ok(Response::new(v1::GetDependentsResponse { graph, revision }))
     }
@@ -61,8 +61,8 @@ impl GraphService for Service {
         let v1::WhyRequest { from, to, limit, at } = request.into_inner();
         let (from, to) = (read_key("from", from)?, read_key("to", to)?);
         let most = read_limit(limit, PATHS, limits::GRAPH_PATHS)?;
-        let at = read_at(at)?;
-        let Reasons { paths, total, catalog } = graph::why(&self.app, (from, to), most, at).await?;
+        let why = graph::Why { from, to, most, at: read_at(at)? };
+        let Reasons { paths, total, catalog } = graph::why(&self.app.catalogs, why).await?;
         let path = |records: &Vec<Arc<Record>>| v1::GraphPath {
             nodes: records.iter().map(|record| convert::node(&catalog, record)).collect(),
         };
@@ -82,7 +82,8 @@ impl GraphService for Service {
         let key = read_key("key", key)?;
         let most = read_limit(limit, NODES, limits::GRAPH_NODES)?;
         let plan = read_plan(plan.ok_or(InvalidRequest::Missing("plan"))?)?;
-        let (impact, catalog) = graph::impact(&self.app, key, plan, most, read_at(at)?).await?;
+        let (impact, catalog) =
+            graph::impact(&self.app.catalogs, key, plan, most, read_at(at)?).await?;
         Ok(Response::new(encode_impact(&impact, &catalog)))
     }
 
@@ -100,7 +101,7 @@ impl GraphService for Service {
             requirements.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
         let mode = if partial { Mode::Each } else { Mode::All };
         let (resolutions, revision) =
-            resolve::all(&self.app, requirements, mode, read_at(at)?).await?;
+            resolve::all(&self.app.catalogs, requirements, mode, read_at(at)?).await?;
         let resolutions = resolutions.iter().map(|resolution| match resolution {
             Ok(record) => convert::resolved(record),
             Err(unresolved) => convert::unresolved(unresolved),

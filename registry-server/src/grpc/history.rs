@@ -54,7 +54,8 @@ impl HistoryService for Service {
         };
         let size = page::size(page_size)?;
         let Page { items, next_page_token } =
-            history::list_commits(&self.app, query, size, &page_token).await?;
+            history::list_commits(&self.app.catalogs, &self.app.store, query, size, &page_token)
+                .await?;
         let write = |stored: &StoredCommit| convert::commit(&stored.commit, &stored.chain, None);
         let commits = items.iter().map(write).collect();
         Ok(Response::new(v1::ListCommitsResponse { commits, next_page_token }))
@@ -65,7 +66,8 @@ impl HistoryService for Service {
         request: Request<v1::GetCommitRequest>,
     ) -> Result<Response<v1::GetCommitResponse>, Status> {
         let v1::GetCommitRequest { revision, include_canonical } = request.into_inner();
-        let stored = history::get_commit(&self.app, Revision(revision)).await?;
+        let stored =
+            history::get_commit(&self.app.catalogs, &self.app.store, Revision(revision)).await?;
         let canonical = include_canonical.then_some(stored.canonical);
         let commit = convert::commit(&stored.commit, &stored.chain, canonical);
         Ok(Response::new(v1::GetCommitResponse { commit: Some(commit) }))
@@ -80,9 +82,10 @@ impl HistoryService for Service {
         let (kind, name, version) = whose(kind, &name, &version)?;
         let at = convert::at(at).map_err(InvalidRequest::from)?;
         let size = page::size(page_size)?;
-        let whose = (kind, name, version, at);
+        let entity = history::Entity { kind, name, version, at };
         let Page { items, next_page_token } =
-            history::entity_history(&self.app, whose, size, &page_token).await?;
+            history::entity_history(&self.app.catalogs, &self.app.store, entity, size, &page_token)
+                .await?;
         let events = items.into_iter().map(encode::event).collect();
         Ok(Response::new(v1::GetEntityHistoryResponse { events, next_page_token }))
     }
@@ -100,7 +103,7 @@ impl HistoryService for Service {
             about: about(kind, name, version)?,
         };
         let size = page::size(page_size)?;
-        let compared = compare::compare(&self.app, comparison, size, &page_token).await?;
+        let compared = compare::compare(&self.app.catalogs, comparison, size, &page_token).await?;
         Ok(Response::new(encode::compared(&compared)))
     }
 
@@ -114,7 +117,8 @@ impl HistoryService for Service {
         let at = convert::at(at).map_err(InvalidRequest::from)?;
         let question = Question { kind, name, version, at };
         let size = page::size(page_size)?;
-        let explained = blame::blame(&self.app, question, size, &page_token).await?;
+        let explained =
+            blame::blame(&self.app.catalogs, &self.app.store, question, size, &page_token).await?;
         Ok(Response::new(encode::explained(explained)))
     }
 
@@ -124,7 +128,7 @@ impl HistoryService for Service {
     ) -> Result<Response<v1::ExportCatalogResponse>, Status> {
         let v1::ExportCatalogRequest { at, page_token } = request.into_inner();
         let at = convert::at(at).map_err(InvalidRequest::from)?;
-        let copied = copy::copy(&self.app, at, &page_token).await?;
+        let copied = copy::copy(&self.app.catalogs, at, &page_token).await?;
         Ok(Response::new(encode::copied(&copied)))
     }
 }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     access::Principal,
     app::{
-        apply::{self, Mode},
+        apply::Mode,
         list::{self, ListQuery},
         page, settings,
     },
@@ -56,7 +56,7 @@ impl RegistryService for Service {
             }
         };
         let Applied { revision, committed, batch, plan } =
-            apply::apply(&self.app, submission, mode).await?;
+            self.app.writes.apply(submission, mode).await?;
         let answer = v1::ApplyResponse {
             revision: revision.0,
             committed,
@@ -79,7 +79,7 @@ impl RegistryService for Service {
         let key = key.ok_or(InvalidRequest::Missing("key"))?;
         let key = Key::try_from(key).map_err(InvalidRequest::from)?;
         let at = convert::at(at).map_err(InvalidRequest::from)?;
-        let catalog = self.app.catalog_at(at).await?;
+        let catalog = self.app.catalogs.at(at).await?;
         let record = catalog.find(&key).ok_or_else(|| status::not_found(&key))?;
         let record = encode(&catalog, record, include_document);
         Ok(Response::new(v1::GetResponse { record: Some(record), revision: catalog.revision().0 }))
@@ -111,7 +111,7 @@ impl RegistryService for Service {
             at: convert::at(at).map_err(InvalidRequest::from)?,
         };
         let size = page::size(page_size)?;
-        let listed = list::list(&self.app, query, size, &page_token).await?;
+        let listed = list::list(&self.app.catalogs, query, size, &page_token).await?;
         let encode = |record: &Arc<Record>| encode(&listed.catalog, record, include_document);
         Ok(Response::new(v1::ListResponse {
             records: listed.records.iter().map(encode).collect(),
@@ -127,7 +127,7 @@ impl RegistryService for Service {
         let v1::ListSettingsRequest { page_size, page_token, at } = request.into_inner();
         let at = convert::at(at).map_err(InvalidRequest::from)?;
         let size = page::size(page_size)?;
-        let listed = settings::list(&self.app, at, size, &page_token).await?;
+        let listed = settings::list(&self.app.catalogs, at, size, &page_token).await?;
         let write = |(on, set): &(_, _)| convert::setting_state(on, set);
         Ok(Response::new(v1::ListSettingsResponse {
             settings: listed.settings.iter().map(write).collect(),

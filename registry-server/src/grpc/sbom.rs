@@ -43,7 +43,8 @@ impl SbomService for Service {
         let root = root.map(Key::try_from).transpose().map_err(InvalidRequest::from)?;
         let format = sbom_format(format).map_err(InvalidRequest::from)?;
         let at = convert::at(at).map_err(InvalidRequest::from)?;
-        let parts = sbom::export(&self.app, root, format, at).await?;
+        let (app, wanted) = (&self.app, sbom::Wanted { root, format, at });
+        let parts = sbom::export(&app.catalogs, &app.store, &app.sboms, wanted).await?;
         Ok(Response::new(Box::pin(stream::unfold(Some(parts), next))))
     }
 
@@ -67,7 +68,8 @@ impl SbomService for Service {
         };
         let size = page::size(page_size)?;
         let Held { holders, next_page_token, revision } =
-            who_has::who_has(&self.app, query, size, &page_token).await?;
+            who_has::who_has(&self.app.catalogs, &self.app.holders, query, size, &page_token)
+                .await?;
         let holders = holders.iter().map(|(holder, record)| encode(holder, record)).collect();
         Ok(Response::new(v1::WhoHasResponse { holders, next_page_token, revision: revision.0 }))
     }

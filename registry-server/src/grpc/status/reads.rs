@@ -1,40 +1,39 @@
-//! What readers are told.
-//!
-//! Deliberately absent: writes, streams and credentials; `status.rs` has those.
+//! The statuses of failed reads.
 
 use std::time::Duration;
 
 use tonic::{Code, Status};
 
 use super::{super::refusal::Refusal, internal, not_found, store_refusal};
-use crate::app::{
-    at, audit, blame, graph,
-    history::{self, NoCommit},
-    page, resolve, sbom, search, who_has,
-};
+use crate::app::{NoCommit, ReadError, audit, graph, resolve, sbom::Incomplete};
 
-impl From<page::Error> for Status {
-    fn from(error: page::Error) -> Self {
-        match error {
-            page::Error::Page(error) => error.into(),
-            page::Error::Past(error) => error.into(),
-            page::Error::Internal(_) => internal(&error),
-        }
+impl From<ReadError> for Status {
+    fn from(error: ReadError) -> Self {
+        let message = error.to_string();
+        let say = |code, reason| Refusal::new(code, reason, message);
+        let refusal = match error {
+            ReadError::Page(error) => return error.into(),
+            ReadError::NoCommit(error) => return error.into(),
+            ReadError::Ahead { head, .. } => {
+                say(Code::OutOfRange, "REVISION_AHEAD").with("current_revision", &head)
+            }
+            ReadError::Future { .. } => say(Code::OutOfRange, "TIME_AHEAD"),
+            ReadError::NotRegistered { revision, .. } => {
+                say(Code::NotFound, "NOT_FOUND").with("revision", &revision)
+            }
+            ReadError::IndexNotReady => {
+                say(Code::Unavailable, "INDEX_NOT_READY").retry_after(Duration::from_secs(1))
+            }
+            ReadError::Store(error) => store_refusal(&error),
+            ReadError::Internal(_) => return internal(&error),
+        };
+        refusal.into()
     }
 }
 
-impl From<search::Error> for Status {
-    fn from(error: search::Error) -> Self {
-        match error {
-            search::Error::Page(error) => error.into(),
-            search::Error::Past(error) => error.into(),
-            search::Error::NotReady => {
-                Refusal::new(Code::Unavailable, "INDEX_NOT_READY", error.to_string())
-                    .retry_after(Duration::from_secs(1))
-                    .into()
-            }
-            search::Error::Internal(_) => internal(&error),
-        }
+impl From<Incomplete> for Status {
+    fn from(error: Incomplete) -> Self {
+        Refusal::new(Code::ResourceExhausted, "SLOW_READER", error.to_string()).into()
     }
 }
 
@@ -64,8 +63,7 @@ impl From<graph::Error> for Status {
             graph::Error::OtherName { .. } => {
                 Refusal::new(Code::InvalidArgument, "INVALID_REQUEST", error.to_string()).into()
             }
-            graph::Error::Past(error) => error.into(),
-            graph::Error::Internal(_) => internal(&error),
+            graph::Error::Read(error) => error.into(),
         }
     }
 }
@@ -73,8 +71,7 @@ impl From<graph::Error> for Status {
 impl From<resolve::Error> for Status {
     fn from(error: resolve::Error) -> Self {
         match error {
-            resolve::Error::Past(error) => error.into(),
-            resolve::Error::Internal(_) => internal(&error),
+            resolve::Error::Read(error) => error.into(),
             resolve::Error::Unresolved { failed, .. } => {
                 let refusal = Refusal::new(Code::NotFound, "UNRESOLVED", error.to_string());
                 refusal.with("unresolved", &failed).into()
@@ -83,79 +80,9 @@ impl From<resolve::Error> for Status {
     }
 }
 
-impl From<at::Error> for Status {
-    fn from(error: at::Error) -> Self {
-        match error {
-            at::Error::Ahead { head, .. } => {
-                let refusal = Refusal::new(Code::OutOfRange, "REVISION_AHEAD", error.to_string());
-                refusal.with("current_revision", &head).into()
-            }
-            at::Error::Future { .. } => {
-                Refusal::new(Code::OutOfRange, "TIME_AHEAD", error.to_string()).into()
-            }
-            at::Error::Store(error) => store_refusal(&error).into(),
-            at::Error::Internal(_) => internal(&error),
-        }
-    }
-}
-
 impl From<NoCommit> for Status {
     fn from(error: NoCommit) -> Self {
         let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
         refusal.with("current_revision", &error.head).into()
-    }
-}
-
-impl From<history::Error> for Status {
-    fn from(error: history::Error) -> Self {
-        match error {
-            history::Error::Page(error) => error.into(),
-            history::Error::NoCommit(error) => error.into(),
-            history::Error::Past(error) => error.into(),
-            history::Error::Store(error) => store_refusal(&error).into(),
-        }
-    }
-}
-
-impl From<blame::Error> for Status {
-    fn from(error: blame::Error) -> Self {
-        match error {
-            blame::Error::Page(error) => error.into(),
-            blame::Error::Past(error) => error.into(),
-            blame::Error::NotRegistered { revision, .. } => {
-                let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
-                refusal.with("revision", &revision).into()
-            }
-            blame::Error::Store(error) => store_refusal(&error).into(),
-            blame::Error::Internal(_) => internal(&error),
-        }
-    }
-}
-
-impl From<sbom::Error> for Status {
-    fn from(error: sbom::Error) -> Self {
-        match error {
-            sbom::Error::NotRegistered { revision, .. } => {
-                let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
-                refusal.with("revision", &revision).into()
-            }
-            sbom::Error::Past(error) => error.into(),
-            sbom::Error::History(error) => error.into(),
-            sbom::Error::Incomplete => {
-                let code = Code::ResourceExhausted;
-                Refusal::new(code, "SLOW_READER", error.to_string()).into()
-            }
-            sbom::Error::Internal(_) => internal(&error),
-        }
-    }
-}
-
-impl From<who_has::Error> for Status {
-    fn from(error: who_has::Error) -> Self {
-        match error {
-            who_has::Error::Page(error) => error.into(),
-            who_has::Error::Past(error) => error.into(),
-            who_has::Error::Sbom(error) => error.into(),
-        }
     }
 }

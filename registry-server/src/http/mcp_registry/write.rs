@@ -23,10 +23,7 @@ use registry_core::{Code, Diagnostic, Key, rules::Proposed};
 use super::{body, problem::Problem, route};
 use crate::{
     access::Principal,
-    app::{
-        App,
-        apply::{self, Mode},
-    },
+    app::{App, apply::Mode},
     registrar::{self, Submission},
 };
 
@@ -92,7 +89,7 @@ async fn commit(
         request_id: None,
         base_revision: None,
     };
-    apply::apply(app, submission, Mode::Commit).await?;
+    app.writes.apply(submission, Mode::Commit).await?;
     Ok(())
 }
 
