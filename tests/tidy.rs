@@ -178,6 +178,7 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
             vec![
                 "registry-core",
                 "mcp-registry",
+                "registry-follow",
                 "registry-import",
                 "registry-proto",
                 "registry-sbom",

@@ -1,6 +1,4 @@
 //! The connection to the registry, and the limits of talking to it.
-//!
-//! Deliberately absent: what is said; the commands do that.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -174,6 +172,11 @@ impl Client {
 
     pub(crate) fn sync(&self) -> SyncServiceClient<Connection> {
         SyncServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    /// The channel, for Sync streams.
+    pub(crate) fn connection(&self) -> Connection {
+        self.channel.clone()
     }
 
     /// The revision that the registry is at.

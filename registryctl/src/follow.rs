@@ -1,6 +1,4 @@
-//! The Sync stream from the follower's side: a snapshot, then each commit, all of it proven.
-//!
-//! Deliberately absent: a cache; whoever follows keeps what it needs.
+//! Receives the catalog and its commits over a Sync stream, and verifies them.
 
 use std::time::Duration;
 
@@ -8,13 +6,11 @@ use registry_core::{
     Attestation, Catalog, Record, Revision, SealedCommit, Selector, Settings, chain::Position,
     setting::Set,
 };
+use registry_follow::Stream;
 use registry_proto::{
     convert,
     v1::{self, sync_request, sync_response},
 };
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
 
 use crate::{client::Client, failure::Failure, progress::Progress};
 
@@ -27,14 +23,12 @@ pub(crate) type Told = (sync_response::Message, Option<Attestation>);
 /// An open stream.
 pub(crate) struct Follower {
     client: Client,
-    requests: mpsc::Sender<v1::SyncRequest>,
-    responses: Streaming<v1::SyncResponse>,
+    stream: Stream,
 }
 
 impl Follower {
     /// Opens a stream for all of the registry after a position, or from nothing.
     pub(crate) async fn open(client: &Client, from: Option<&Position>) -> Result<Self, Failure> {
-        let (requests, outgoing) = mpsc::channel(16);
         let hello = v1::Hello {
             gateway: "registryctl".to_owned(),
             gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -43,18 +37,15 @@ impl Follower {
             position: from.map(v1::Position::from),
             ..Default::default()
         };
-        let follower = sync_request::Message::Hello(hello);
-        // The channel is new, so there is room in it.
-        let _ = requests.send(v1::SyncRequest { message: Some(follower) }).await;
-        let opened = client.sync().sync(ReceiverStream::new(outgoing)).await;
-        let responses = opened.map_err(|status| client.failure(&status))?.into_inner();
-        Ok(Self { client: client.clone(), requests, responses })
+        let stream = Stream::open(client.connection(), None, hello).await;
+        let stream = stream.map_err(|status| client.failure(&status))?;
+        Ok(Self { client: client.clone(), stream })
     }
 
     /// The next message, and the registry's signature on the state after it, where one came with it.
     /// An end of the stream is a failure: followers stay.
     pub(crate) async fn next(&mut self) -> Result<Told, Failure> {
-        match self.responses.message().await {
+        match self.stream.next().await {
             Ok(Some(v1::SyncResponse { message, attestation })) => {
                 let empty = || Failure::answer("an empty message of the stream");
                 let attestation = attestation.map(Attestation::try_from).transpose();
@@ -79,8 +70,7 @@ impl Follower {
             ..Default::default()
         };
         let message = Some(sync_request::Message::Ack(ack));
-        // If the stream has broken, the next read says so.
-        let _ = self.requests.send(v1::SyncRequest { message }).await;
+        self.stream.send(v1::SyncRequest { message }).await;
     }
 
     /// Follows a stream that was opened from nothing until the catalog is at this revision, or a later

@@ -12,6 +12,7 @@ mod follow;
 mod follower;
 mod registry_clock;
 mod session;
+mod stream;
 mod timing;
 
 pub use address::{InvalidAddress, MOST, addresses};
@@ -20,4 +21,5 @@ pub use follow::{Follow, Heard, News, Refusal, Taken};
 pub use follower::Follower;
 pub use registry_clock::{RegistryClock, told_age};
 pub use session::{reason_of, shortened};
+pub use stream::{NotSent, Stream};
 pub use timing::Timing;

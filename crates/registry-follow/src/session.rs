@@ -2,32 +2,24 @@
 
 use std::error::Error as _;
 
-use registry_core::{Diagnostic, follower::Nack, limits};
-use registry_proto::v1::{
-    SyncRequest, SyncResponse, sync_request::Message, sync_service_client::SyncServiceClient,
-};
-use tokio::{sync::mpsc, time::timeout};
-use tokio_stream::wrappers::ReceiverStream;
+use registry_core::{Diagnostic, follower::Nack};
+use registry_proto::v1::{SyncRequest, SyncResponse, sync_request::Message};
+use tokio::time::timeout;
 use tonic::{
-    Code, Request, Status, Streaming,
+    Code, Status,
     metadata::{Ascii, MetadataValue},
     transport::Channel,
 };
 use tonic_types::StatusExt as _;
 
-use crate::{Follow, Heard, News, Refusal, Taken, timing::Timing};
+use crate::{Follow, Heard, News, Refusal, Stream, Taken, timing::Timing};
 
-/// Largest message from the server, in bytes: the largest batch that the rules accept, with room for
-/// its commit.
-const MESSAGE_BYTES: usize = limits::BATCH_BYTES + (16 << 20);
 /// Longest text of a NACK, in bytes; the API's limit.
 const NACK_BYTES: usize = 4 * 1024;
 /// Most findings of a NACK.
 const FINDINGS: usize = 20;
 /// Longest text of a finding, in bytes.
 const FINDING_BYTES: usize = 1024;
-/// Answers that wait for the network; acknowledgements past that are merged.
-const ANSWERS: usize = 16;
 /// The reason with which a server says that the follower knows more than it.
 const AHEAD: &str = "AHEAD";
 /// The reasons with which a server says that the follower's past is not its own.
@@ -82,15 +74,12 @@ pub(crate) struct Outcome {
 
 /// A stream on which something was refused. It is kept until the next one is opened, so that the
 /// server can read the NACK and show it to people.
-pub(crate) struct Parked {
-    _answers: Answers,
-    stream: Streaming<SyncResponse>,
-}
+pub(crate) struct Parked(Stream);
 
 impl Parked {
     /// Ignores whatever else comes; never ends by itself.
     pub(crate) async fn ignore(mut self) {
-        while let Ok(Some(_)) = self.stream.message().await {}
+        while let Ok(Some(_)) = self.0.next().await {}
         std::future::pending::<()>().await;
     }
 }
@@ -104,8 +93,6 @@ pub(crate) struct Session<'a, F> {
     is_ack_due: bool,
 }
 
-type Answers = mpsc::Sender<SyncRequest>;
-
 impl<'a, F: Follow> Session<'a, F> {
     pub(crate) fn new(who: &'a mut F, timing: Timing, is_tls: bool) -> Self {
         Self { who, timing, is_tls, was_useful: false, is_ack_due: false }
@@ -116,9 +103,9 @@ impl<'a, F: Follow> Session<'a, F> {
         connecting: impl Future<Output = Result<Target, Ended>>,
     ) -> Outcome {
         let ended = match self.open(connecting).await {
-            Ok((answers, mut stream)) => match self.follow(&answers, &mut stream).await {
+            Ok(mut stream) => match self.follow(&mut stream).await {
                 Ok(ended) => ended,
-                Err(refusal) => return self.refused(refusal, answers, stream).await,
+                Err(refusal) => return self.refused(refusal, stream).await,
             },
             Err(ended) => ended,
         };
@@ -128,40 +115,28 @@ impl<'a, F: Follow> Session<'a, F> {
     async fn open(
         &mut self,
         connecting: impl Future<Output = Result<Target, Ended>>,
-    ) -> Result<(Answers, Streaming<SyncResponse>), Ended> {
+    ) -> Result<Stream, Ended> {
         let Target { channel, authorization } = connecting.await?;
-        let mut client = SyncServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES);
-        let (answers, requests) = mpsc::channel(ANSWERS);
-        // There is room: it is the first.
-        let _ = answers.try_send(SyncRequest { message: Some(Message::Hello(self.who.hello())) });
-        let mut request = Request::new(ReceiverStream::new(requests));
-        if let Some(authorization) = authorization {
-            request.metadata_mut().insert("authorization", authorization);
-        }
-        let opening = client.sync(request);
+        let opening = Stream::open(channel, authorization, self.who.hello());
         match timeout(self.timing.connect, opening).await {
-            Ok(Ok(response)) => Ok((answers, response.into_inner())),
+            Ok(Ok(stream)) => Ok(stream),
             Ok(Err(status)) => Err(self.unopened_by(&status)),
             Err(_) => Err(Ended::Lost("the registry does not answer".to_owned())),
         }
     }
 
     /// Takes what comes until the stream ends, or until something must be refused.
-    async fn follow(
-        &mut self,
-        answers: &Answers,
-        stream: &mut Streaming<SyncResponse>,
-    ) -> Result<Ended, Refusal> {
+    async fn follow(&mut self, stream: &mut Stream) -> Result<Ended, Refusal> {
         loop {
             let next = tokio::select! {
-                next = timeout(self.timing.silence, stream.message()) => next,
+                next = timeout(self.timing.silence, stream.next()) => next,
                 news = self.who.news() => {
-                    self.tell(news, answers).await;
+                    self.tell(news, stream).await;
                     continue;
                 }
             };
             match next {
-                Ok(Ok(Some(message))) => self.take(message, answers).await?,
+                Ok(Ok(Some(message))) => self.take(message, stream).await?,
                 Ok(Ok(None)) => {
                     return Ok(Ended::Lost("the registry closed the stream".to_owned()));
                 }
@@ -183,17 +158,17 @@ impl<'a, F: Follow> Session<'a, F> {
     }
 
     /// Says what the follower says by itself.
-    async fn tell(&mut self, news: News, answers: &Answers) {
+    async fn tell(&mut self, news: News, stream: &Stream) {
         match news {
-            News::Ack if self.was_useful => self.acknowledge(answers),
+            News::Ack if self.was_useful => self.acknowledge(stream),
             // The first acknowledgement says it.
             News::Ack => {}
             // If the stream has broken, the next one begins with it.
-            News::Say(request) => _ = timeout(self.timing.connect, answers.send(request)).await,
+            News::Say(request) => _ = timeout(self.timing.connect, stream.send(request)).await,
         }
     }
 
-    async fn take(&mut self, message: SyncResponse, answers: &Answers) -> Result<(), Refusal> {
+    async fn take(&mut self, message: SyncResponse, stream: &Stream) -> Result<(), Refusal> {
         let taken = self.who.take(message).await?;
         if taken == Taken::Part {
             return Ok(());
@@ -201,15 +176,15 @@ impl<'a, F: Follow> Session<'a, F> {
         self.who.heard(Heard::Live);
         let is_first = !std::mem::replace(&mut self.was_useful, true);
         if taken == Taken::Applied || is_first || self.is_ack_due {
-            self.acknowledge(answers);
+            self.acknowledge(stream);
         }
         Ok(())
     }
 
     /// Says how far the follower is. Where the network is slow, a later one does.
-    fn acknowledge(&mut self, answers: &Answers) {
+    fn acknowledge(&mut self, stream: &Stream) {
         let request = SyncRequest { message: Some(Message::Ack(self.who.ack())) };
-        self.is_ack_due = answers.try_send(request).is_err();
+        self.is_ack_due = stream.try_send(request).is_err();
     }
 
     /// Why a stream was not opened. A server judges certificates, and speaks TLS or not, when the
@@ -245,12 +220,7 @@ impl<'a, F: Follow> Session<'a, F> {
     }
 
     /// Says what is wrong.
-    async fn refused(
-        self,
-        refusal: Refusal,
-        answers: Answers,
-        stream: Streaming<SyncResponse>,
-    ) -> Outcome {
+    async fn refused(self, refusal: Refusal, stream: Stream) -> Outcome {
         self.who.heard(Heard::Nacked);
         let nack = Nack {
             revision: refusal.revision,
@@ -259,13 +229,13 @@ impl<'a, F: Follow> Session<'a, F> {
         };
         let request = SyncRequest { message: Some(Message::Nack((&nack).into())) };
         // Where the server does not read, it does not learn it.
-        let _ = timeout(self.timing.connect, answers.send(request)).await;
+        let _ = timeout(self.timing.connect, stream.send(request)).await;
         let ended = if refusal.is_final {
             Ended::Final(refusal.message)
         } else {
             Ended::Refused(refusal.message)
         };
-        let parked = Some(Parked { _answers: answers, stream });
+        let parked = Some(Parked(stream));
         Outcome { ended, was_useful: self.was_useful, parked }
     }
 }
