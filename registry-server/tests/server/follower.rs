@@ -1,6 +1,4 @@
 //! A follower as a gateway is one: it verifies everything and holds a catalog.
-//!
-//! Deliberately absent: reconnecting; tests decide when.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,4 @@
 //! A server in a temporary directory, and the words that tests speak to it.
-//!
-//! Deliberately absent: assertions.
 
 use std::{
     net::SocketAddr,
@@ -11,6 +9,7 @@ use std::{
 
 use acceptance::registry::checkpoint_key;
 use clap::Parser as _;
+use futures_util::FutureExt as _;
 use registry_core::{ChainHash, RegistryId};
 use registry_proto::v1::{
     self, history_service_client::HistoryServiceClient,
@@ -215,6 +214,20 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, ask: impl F
         assert!(Instant::now() < deadline, "never came true: {what}");
         sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// Starts calls of a client, and returns when the server has accepted their requests. It accepts the
+/// requests of one connection in order, so the response to a later request proves that.
+pub(crate) async fn started<T: Send + 'static>(
+    client: &RegistryServiceClient<Channel>,
+    calls: impl IntoIterator<Item = impl Future<Output = T> + Send + 'static>,
+) -> Vec<JoinHandle<T>> {
+    let mut calls: Vec<_> = calls.into_iter().map(Box::pin).collect();
+    for call in &mut calls {
+        assert!(call.as_mut().now_or_never().is_none(), "a call has no response yet");
+    }
+    client.clone().list(v1::ListRequest::default()).await.unwrap();
+    calls.into_iter().map(tokio::spawn).collect()
 }
 
 /// Proves the whole log, and gives its revisions: each commit continues the chain before it.

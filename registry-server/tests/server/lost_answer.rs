@@ -1,6 +1,4 @@
 //! The moment that matters most: the database commits, and its answer never arrives.
-//!
-//! Deliberately absent: databases that stay away; `postgres.rs` has those.
 
 use std::sync::{
     Arc,
@@ -11,6 +9,7 @@ use acceptance::postgres::database;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    sync::Notify,
 };
 
 use crate::harness::{TestServer, new_schema, proven_log};
@@ -44,28 +43,49 @@ impl Thief {
 async fn carry(client: TcpStream, server: TcpStream, armed: Arc<AtomicBool>) {
     let (mut from_client, to_client) = client.into_split();
     let (from_server, mut to_server) = server.into_split();
-    let answers = tokio::spawn(copy(from_server, to_client));
+    let answer = Arc::new(Answer::default());
+    tokio::spawn(copy(from_server, to_client, answer.clone()));
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from_client.read(&mut buffer).await {
         let mut windows = buffer[..count].windows(STOLEN.len());
         let is_append = windows.any(|text| text == STOLEN.as_bytes());
         let steal = is_append && armed.swap(false, Ordering::SeqCst);
         if steal {
-            // Nothing of the answer gets through.
-            answers.abort();
+            answer.is_stolen.store(true, Ordering::SeqCst);
         }
         if to_server.write_all(&buffer[..count]).await.is_err() {
             return;
         }
         if steal {
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            // The database has committed when it answers.
+            answer.arrived.notified().await;
             return;
         }
     }
 }
 
-async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
-    let _ = tokio::io::copy(&mut from, &mut to).await;
+/// The answer to the append.
+#[derive(Default)]
+struct Answer {
+    is_stolen: AtomicBool,
+    arrived: Notify,
+}
+
+/// Forwards answers. A stolen one is dropped.
+async fn copy(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    answer: Arc<Answer>,
+) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        if answer.is_stolen.load(Ordering::SeqCst) {
+            return answer.arrived.notify_one();
+        }
+        if to.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,4 @@
 //! The server through its front door: a real socket, a real database, the generated client.
-//!
-//! Deliberately absent: processes and signals, which the acceptance tests start for real.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

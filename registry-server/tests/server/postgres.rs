@@ -5,6 +5,7 @@ use std::time::Duration;
 use acceptance::postgres::{PrivateCluster, database};
 use futures_util::future::join_all;
 use registry_proto::v1::{self, Kind};
+use sqlx::{Connection as _, PgConnection};
 use tonic::Code;
 
 use crate::{
@@ -62,7 +63,16 @@ async fn another_servers_commit_is_visible_at_once() {
     let (a, b) = (TestServer::with(&flags).await, TestServer::with(&flags).await);
     let mut follower = Follower::new(&b).await;
     follower.hear().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut console = PgConnection::connect(database.url()).await.unwrap();
+    loop {
+        let listeners = "SELECT count(*) FROM pg_stat_activity
+                         WHERE datname = current_database() AND query LIKE 'LISTEN %'";
+        let listeners: i64 = sqlx::query_scalar(listeners).fetch_one(&mut console).await.unwrap();
+        if listeners == 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     a.registry().await.apply(new_schema("A")).await.unwrap();
     tokio::time::timeout(Duration::from_secs(2), follower.reach(1)).await.unwrap();
     // And whoever comes from there with what it knows is not called ahead.

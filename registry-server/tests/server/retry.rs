@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use registry_proto::v1::{self, Effect, Kind, LifecycleState};
-use tokio::time::sleep;
 use tonic::Code;
 
 use crate::harness::{
     TestServer, batch, key, lock, new_schema, proven_log, reason, register, schema, schema_of,
-    set_lifecycle,
+    set_lifecycle, started,
 };
 
 fn with_id(id: &str, request: v1::ApplyRequest) -> v1::ApplyRequest {
@@ -174,15 +173,13 @@ async fn of_different_batches_with_one_id_that_wait_together_one_is_made() {
     let client = registry.registry().await;
     let apply = |request| {
         let mut client = client.clone();
-        tokio::spawn(async move { client.apply(request).await })
+        async move { client.apply(request).await }
     };
     // While the first write waits for the database, the others gather behind it.
     let lock = lock(&registry).await;
-    let first = apply(new_schema("First"));
-    sleep(Duration::from_millis(200)).await;
-    let others: Vec<_> =
-        (0..32).map(|i| apply(with_id("same", new_schema(&format!("S{i}"))))).collect();
-    sleep(Duration::from_millis(200)).await;
+    let first = started(&client, [apply(new_schema("First"))]).await.remove(0);
+    let others = (0..32).map(|i| apply(with_id("same", new_schema(&format!("S{i}")))));
+    let others = started(&client, others).await;
     drop(lock);
 
     assert!(first.await.unwrap().is_ok());

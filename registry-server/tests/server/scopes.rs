@@ -1,11 +1,9 @@
 //! Following a scope: what is in it and nothing else, at every revision, through resuming and
 //! changes of the scope itself.
-//!
-//! Deliberately absent: what a scope is; its definition is tested where it is.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::Config};
@@ -17,7 +15,7 @@ use tonic::Code;
 
 use crate::{
     follower::Follower,
-    harness::{TestServer, batch, key, reason, register, schema_of, set_lifecycle},
+    harness::{TestServer, batch, eventually, key, reason, register, schema_of, set_lifecycle},
 };
 
 fn scope(roots: &[&str]) -> Scope {
@@ -122,14 +120,13 @@ async fn commits_that_come_all_the_time_do_not_hold_progress_back() {
             }
         })
     });
-    for i in 1..200 {
-        add(&registry, "A", &format!("1.{i}.0"), "").await;
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        if hearing.iter().all(tokio::task::JoinHandle::is_finished) {
-            return;
-        }
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut versions = 1..;
+    while !hearing.iter().all(tokio::task::JoinHandle::is_finished) {
+        assert!(Instant::now() < deadline, "commits hold progress messages back");
+        let version = format!("1.{}.0", versions.next().unwrap());
+        add(&registry, "A", &version, "").await;
     }
-    panic!("no progress is told while commits come");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,11 +170,16 @@ async fn equal_scopes_are_one_and_too_many_are_refused() {
     let refused = other.hear().await.unwrap_err();
     assert_eq!((refused.code(), &*reason(&refused)), (Code::ResourceExhausted, "TOO_MANY_SCOPES"));
     drop((first, second));
-    // What nobody follows any more makes room.
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    let mut other = Follower::of_scope(&registry, &scope(&["tag:y"]), None).await.unwrap();
-    other.reach(1).await;
-    assert!(held(&other).is_empty());
+    eventually("a scope without followers makes room", || async {
+        let mut other = Follower::of_scope(&registry, &scope(&["tag:y"]), None).await.unwrap();
+        while other.revision() < 1 {
+            if other.hear().await.is_err() {
+                return false;
+            }
+        }
+        held(&other).is_empty()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

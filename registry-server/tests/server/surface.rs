@@ -11,7 +11,7 @@ use tonic_reflection::pb::{v1 as reflection, v1alpha as reflection_alpha};
 
 use crate::{
     follower::{Follower, digest, hello},
-    harness::{TestServer, eventually, get, get_admin, lock, new_schema, reason},
+    harness::{TestServer, eventually, get, get_admin, lock, new_schema, reason, started},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,9 +166,10 @@ async fn a_draining_server_finishes_what_has_begun_and_sends_followers_away() {
     follower.hear().await.unwrap();
 
     let lock = lock(&registry).await;
-    let mut client = registry.registry().await;
-    let writing = tokio::spawn(async move { client.apply(new_schema("A")).await });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let client = registry.registry().await;
+    let mut writer = client.clone();
+    let write = async move { writer.apply(new_schema("A")).await };
+    let writing = started(&client, [write]).await.remove(0);
     registry.begin_stop();
 
     let end = loop {

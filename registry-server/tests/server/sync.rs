@@ -6,7 +6,7 @@ use prost::Message as _;
 use registry_core::{ChainHash, Revision, Settings, chain::Position};
 use registry_proto::{
     convert,
-    v1::{self, sync_request, sync_response::Message},
+    v1::{self, GatewayState, sync_request, sync_response::Message},
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -228,7 +228,10 @@ async fn a_reader_that_does_not_read_is_cut_off_and_may_resume() {
         let entity = schema_of(&format!("Big{i}"), "1.0.0", &big);
         client.apply(batch([register(entity)])).await.unwrap();
     }
-    tokio::time::sleep(Duration::from_millis(800)).await;
+    eventually("it is disconnected", || async {
+        gateways(&registry).await[0].state() == GatewayState::Gone
+    })
+    .await;
     let end = loop {
         if let Err(status) = follower.hear().await {
             break status;

@@ -1,6 +1,4 @@
 //! A database for one test, and a console to it for what the store itself would never do.
-//!
-//! Deliberately absent: anything that the tests could do through the store.
 
 use std::path::PathBuf;
 

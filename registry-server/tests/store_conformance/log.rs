@@ -1,6 +1,4 @@
 //! Makes commits: sealed one after the other, with the catalog that they fold to.
-//!
-//! Deliberately absent: validation; the store takes what it is given.
 
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! One suite for both stores: whatever holds for SQLite holds for Postgres, and what only one of
 //! them can do has a test of its own.
-//!
-//! Deliberately absent: the server around the store; the acceptance tests have that.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics says where")]
 

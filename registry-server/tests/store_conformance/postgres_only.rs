@@ -18,6 +18,19 @@ async fn console(fixture: &Fixture) -> PgConnection {
     PgConnection::connect(database.url()).await.unwrap()
 }
 
+/// Waits until this many sessions of the database wait for a lock.
+async fn wait_for_locks(console: &mut PgConnection, wanted: i64) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    loop {
+        let found: i64 = sqlx::query_scalar(waiting).fetch_one(&mut *console).await.unwrap();
+        if found == wanted {
+            return;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// A transaction that has taken its revision and is held open hides nothing from a reader that
 /// asks "what is after r?": the next writer waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,12 +51,12 @@ async fn a_transaction_held_open_loses_nothing() {
     let rival = log.seal(Draft::new().register("Rival", "1.0.0"));
     let first = log.commit(Draft::new().register("First", "1.0.0"));
     let held = tokio::spawn(async move { slow.append(Revision(0), &[first]).await });
-    sleep(Duration::from_millis(300)).await;
+    wait_for_locks(&mut gate, 1).await;
     let racing = tokio::spawn({
         let fast = fast.clone();
         async move { fast.append(Revision(0), &[rival]).await }
     });
-    sleep(Duration::from_millis(300)).await;
+    wait_for_locks(&mut gate, 2).await;
     assert!(!held.is_finished() && !racing.is_finished(), "both are under way");
     let genesis = (Revision(0), registry_core::ChainHash::genesis(reader.registry()));
     assert!(reader.commits_after(genesis, 10).await.unwrap().is_empty(), "neither is visible");
