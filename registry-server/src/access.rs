@@ -1,8 +1,7 @@
 //! Access: who is calling, whether that is so, and what they may do.
 //!
 //! `gate` stands before every route of gRPC and HTTP: it authenticates, asks the table in `needs`,
-//! limits the rate, and hands the [`Principal`] to the handlers. Deliberately absent: who owns a
-//! name, which is decided where the commit is made.
+//! limits the rate, and hands the [`Principal`] to the handlers.
 
 mod certificates;
 mod denied;

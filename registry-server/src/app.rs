@@ -1,6 +1,4 @@
 //! The use cases, one a file, and what they share.
-//!
-//! Deliberately absent: transports; gRPC and HTTP call the same functions.
 
 pub mod apply;
 pub mod audit;

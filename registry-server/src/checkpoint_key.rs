@@ -1,8 +1,8 @@
 //! The key that signs checkpoints: read from its file, or made there at the first start.
 //!
 //! PKCS #8 in PEM, as `openssl genpkey -algorithm ed25519` writes it. The database remembers the
-//! public key, so that no other one signs by accident. Deliberately absent: rotation by itself;
-//! whoever adopts another key tells auditors.
+//! public key, so that no other one signs by accident. Automatic key rotation is not supported: an
+//! operator adopts another key and informs the auditors.
 
 use std::{
     fs::{self, OpenOptions},

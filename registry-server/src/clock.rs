@@ -1,6 +1,4 @@
 //! The wall clock, as a seam: tests say what time it is.
-//!
-//! Deliberately absent: durations and timers, which are tokio's monotonic ones.
 
 use registry_core::Timestamp;
 

@@ -1,9 +1,9 @@
 //! The feed: every follower gets every commit, in order, once.
 //!
-//! A stream keeps only its position. What it lacks comes from the ring of recent commits, else
-//! from the log, else as a snapshot; one message at a time, as fast as the follower reads. One that
-//! does not read is cut off and resumes. A follower of a scope is brought from what it holds to what
-//! is in scope now, in one step. What streams are told they share, with its wire form. Deliberately absent: the wire form.
+//! A stream keeps only its position. Missing commits come from the ring of recent commits, else from the
+//! log, else as a snapshot. One message is sent at a time, as fast as the follower reads. A follower that
+//! does not read is disconnected and resumes. A follower of a scope receives one step from the state that
+//! it holds to the current state. Streams share messages with their encoded form.
 
 mod admission;
 mod changes;

@@ -1,7 +1,6 @@
 //! The gRPC surface: each handler decodes, calls one use case and encodes.
 //!
-//! Generated types and `tonic::Status` stay in here. Deliberately absent: authentication, which is a
-//! gate before the services (`access/gate.rs`), and decisions.
+//! Generated types and `tonic::Status` stay in here.
 
 mod access;
 mod audit;

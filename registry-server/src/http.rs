@@ -1,7 +1,5 @@
 //! The HTTP surface: health, the exported catalog, and the API of MCP registries; on the admin address also
 //! metrics.
-//!
-//! Deliberately absent: our own API, which is gRPC.
 
 mod etag;
 mod export;

@@ -1,6 +1,6 @@
 //! A little randomness, so that many timers do not fire together.
 //!
-//! Deliberately absent: randomness that must be hard to guess.
+//! The random numbers are not suitable for secrets.
 
 use std::{
     hash::{BuildHasher, RandomState},

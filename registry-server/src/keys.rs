@@ -1,6 +1,4 @@
 //! `registry-server checkpoint-key …`: which key signs this database's checkpoints.
-//!
-//! Deliberately absent: making one; the server does that, or openssl.
 
 use std::{
     io::{self, Write as _},

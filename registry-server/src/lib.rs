@@ -1,8 +1,7 @@
 //! The registry service: one log, validated writes, a stream of every change.
 //!
 //! `grpc` and `http` call the use cases in `app`; those write through the `registrar`, read the
-//! present from the `feed`'s hub and the past from the `store`. Deliberately absent: rules about
-//! documents, which are `registry-core`'s.
+//! present from the `feed`'s hub and the past from the `store`.
 
 pub mod access;
 pub mod app;

@@ -1,7 +1,6 @@
 //! What the server counts, for Prometheus. Each metric's help text stands beside its name.
 //!
 //! Labels have few values: outcomes, codes, reasons, methods; never names, ids or addresses.
-//! Deliberately absent: traces and logs.
 
 use std::{
     sync::{Mutex, OnceLock, PoisonError},

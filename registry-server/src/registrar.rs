@@ -3,8 +3,8 @@
 //!
 //! Writes that wait at the same time share one transaction, one commit each. Several servers may
 //! write the same log: whoever comes second reads the first one's commits and validates again. An
-//! answer is never ahead of the log: success only for what is stored, failure only for what is
-//! known not to be. Deliberately absent: reading requests, and who may write.
+//! answer is never ahead of the log: success only for what is stored, failure only for what is known
+//! not to be.
 
 mod answer;
 mod database;

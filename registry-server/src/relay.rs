@@ -1,9 +1,9 @@
 //! A relay: a server whose log is a copy of another one's. It serves reads and streams, and takes no
 //! writes.
 //!
-//! Every commit is proved by the chain and by the registry's signature on a state that it leads to,
-//! before it is stored or told to anybody; so nobody in between can invent or hide anything. It goes on serving without the registry. Deliberately absent: how its followers are
-//! served, which is as on any server.
+//! A commit is stored and served only after the chain and the registry's signature on a later state prove it.
+//! A server in between can therefore neither invent nor hide commits. A relay serves its copy while the
+//! registry is unreachable.
 
 mod copy;
 mod introduction;

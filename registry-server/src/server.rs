@@ -1,6 +1,4 @@
 //! The server: put together, served, drained.
-//!
-//! Deliberately absent: signals and telemetry, which belong to the program.
 
 mod layers;
 

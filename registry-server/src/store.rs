@@ -1,10 +1,8 @@
 //! The store: the log and the entities that it registers, in SQLite or Postgres.
 //!
-//! [`Store::append`] is the only write. It moves the head and inserts everything in one
-//! transaction, so that what a reader sees is always whole commits in revision order. Everything
-//! that comes back has been proved: documents by their digest, commits by the chain. Deliberately
-//! absent: validation, caching and waiting for the database to come back; the registrar and the
-//! feed do that.
+//! [`Store::append`] is the only write. It moves the head and inserts everything in one transaction,
+//! so that what a reader sees is always whole commits in revision order. Everything that comes back
+//! has been proved: documents by their digest, commits by the chain.
 
 mod at;
 mod audit;

@@ -1,7 +1,7 @@
 //! `registry-server token …`: tokens, straight in the database.
 //!
-//! The text of a new token goes to standard output and nowhere else. Deliberately absent: JSON;
-//! scripts ask the API, with `registryctl token`.
+//! The text of a new token goes to standard output and nowhere else. JSON output is not supported:
+//! scripts use `registryctl token`.
 
 use std::{
     io::{self, Write as _},

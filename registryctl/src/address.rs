@@ -1,6 +1,4 @@
 //! Where the registry is, and whether TLS is spoken there.
-//!
-//! Deliberately absent: certificates; `access` has those.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 

@@ -1,7 +1,4 @@
 //! The files of one run as one batch, and the way back from a change to its place in a file.
-//!
-//! Deliberately absent: judgement; what is in a file is read by the core, what a batch does is
-//! decided by the registry (or offline by the core's rules).
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 

@@ -1,6 +1,6 @@
 //! The arguments: what the user can say, with its help.
 //!
-//! The environment is read here only, by clap. Deliberately absent: what the commands do.
+//! The environment is read here only, by clap.
 
 mod access;
 mod apply;

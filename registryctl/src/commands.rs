@@ -1,6 +1,4 @@
 //! The commands, one a file, and what each of them gets to work with.
-//!
-//! Deliberately absent: arguments (`cli`) and the forms of output (`view`, `report`, `screen`).
 
 mod apply;
 mod audit;

@@ -1,6 +1,4 @@
 //! What comparing two versions found, for people and for scripts.
-//!
-//! Deliberately absent: the comparison, which is the core's.
 
 use registry_core::graph::Compared;
 use registry_proto::v1;

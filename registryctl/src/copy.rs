@@ -1,6 +1,4 @@
 //! The catalog as it was at a point in history, received in pages and proven.
-//!
-//! Deliberately absent: the present; that comes over the stream, see `follow`.
 
 use registry_core::{At, Catalog};
 use registry_proto::{convert, v1};

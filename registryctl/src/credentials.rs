@@ -1,7 +1,6 @@
 //! What the user shows to the registry: a token with every call, a certificate with the connection.
 //!
-//! A token goes over TLS, or to this machine, or not at all. Deliberately absent: where these come
-//! from; `cli` reads them.
+//! A token goes over TLS, or to this machine, or not at all.
 
 use std::{fmt, fs, path::Path};
 

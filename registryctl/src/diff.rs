@@ -1,6 +1,6 @@
 //! The structural difference of two JSON values: where, what was there, what is there now.
 //!
-//! An item of an array that comes or goes changes none of the others. Deliberately absent: moves.
+//! An item of an array that comes or goes changes none of the others. Moves are not detected.
 
 use std::collections::BTreeSet;
 

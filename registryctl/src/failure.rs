@@ -1,6 +1,4 @@
 //! What can go wrong, and the exit code that each of it ends with.
-//!
-//! Deliberately absent: findings of validation with their places in files; `report` has those.
 
 mod status;
 

@@ -1,6 +1,4 @@
 //! Answers about the graph, as the commands show them.
-//!
-//! Deliberately absent: how they are drawn; `picture` does that.
 
 use registry_core::LifecycleState;
 use registry_proto::{convert, v1};

@@ -1,8 +1,7 @@
-//! Asking live servers: MCP servers for their tools, agents for their cards.
+//! Reads from live servers: the tools of MCP servers and the cards of agents.
 //!
-//! They may lie. Everything has a limit (time, pages, tools, bytes), redirects are not followed,
-//! proxies are not asked, a child process is ended with its process group, and what is said is
-//! only data. Deliberately absent: calling tools, and what becomes of the answers.
+//! Servers are untrusted. Time, pages, tools and bytes are limited. Redirects and proxies are not used. A
+//! child process ends with its process group. Responses are only data.
 
 mod child;
 mod http;

@@ -1,8 +1,6 @@
-//! What a project requires, and the lock file that keeps what this meant: exact versions and digests
-//! of all that is needed.
+//! The requirements of a project and its lock file: exact versions and digests of all dependencies.
 //!
-//! Constraints stay in these two files; what goes into the registry is exact. Deliberately absent:
-//! choosing versions; the registry does that.
+//! Constraints exist only in these two files; the registry contains exact versions.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 

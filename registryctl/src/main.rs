@@ -1,7 +1,6 @@
 //! `registryctl`: the registry's command line for teams, auditors and operators.
 //!
-//! Deliberately absent: anything but wiring. Arguments are in `cli`, one command a file is in
-//! `commands`, and what everything ends with is in `failure`.
+//! Arguments are in `cli`, commands in `commands` with one file each, and errors in `failure`.
 
 mod address;
 mod batch;

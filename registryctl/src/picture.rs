@@ -1,7 +1,7 @@
 //! A dependency graph as a picture: which entities, which of them need which, and how each is
 //! marked. Written for Graphviz, for Mermaid, or as SVG that is drawn here.
 //!
-//! The same graph gives the same bytes. Deliberately absent: where the graph comes from.
+//! The same graph gives the same bytes.
 
 mod dot;
 mod layout;

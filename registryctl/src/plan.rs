@@ -1,6 +1,4 @@
 //! What a batch does, change by change, and in one line.
-//!
-//! Deliberately absent: who decides it; the registry and the core's rules give the same form.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,4 @@
 //! Progress of long work, on standard error and only where that is a terminal.
-//!
-//! Deliberately absent: results; a bar is gone when the work is done.
 
 use std::time::Duration;
 

@@ -1,7 +1,4 @@
 //! Findings of validation, as people read them: a line each for what, where, the source and help.
-//!
-//! Deliberately absent: where the findings come from; the server, the core and the reader of files
-//! all give the same.
 
 mod render;
 

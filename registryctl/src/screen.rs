@@ -1,6 +1,4 @@
 //! Standard output: tables for people, JSON for scripts, and a reader that may leave early.
-//!
-//! Deliberately absent: diagnostics and prompts, which go to standard error.
 
 use std::io::{self, Write as _};
 

@@ -1,7 +1,5 @@
 //! What the reading commands show: the fields of `--output json`, which are stable, and the same
 //! as text.
-//!
-//! Deliberately absent: proof; what must be proven (`export`, `watch`) goes through `follow`.
 
 mod commit;
 mod gateway;

@@ -1,8 +1,7 @@
 //! Who a client's certificate is: its SPIFFE id or the common name of its subject, and what the
 //! settings say of that name.
 //!
-//! TLS has proved the certificate before, also that it was not revoked. Deliberately absent: reading
-//! it (`registry-tls`).
+//! TLS has proved the certificate before, also that it was not revoked.
 
 use std::{net::SocketAddr, str::FromStr};
 

@@ -1,7 +1,6 @@
 //! Why a call is not let in.
 //!
 //! What the caller hears never tells whether a token exists; what is wrong with it goes to the log.
-//! Deliberately absent: status codes, which each protocol has of its own.
 
 use std::time::Duration;
 

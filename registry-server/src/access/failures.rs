@@ -3,7 +3,6 @@
 //! Past that, what fails there is answered by when to come again: it makes nobody look at the
 //! database or ask the identity provider, and writes no line of log. What is valid still passes,
 //! because many callers may share an address (a proxy, a mesh), and nobody guesses 256 random bits.
-//! Deliberately absent: calls that show nothing.
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},

@@ -1,6 +1,4 @@
 //! The names of principals and of teams, whoever says them: what a person reads must be what is there.
-//!
-//! Deliberately absent: the characters of a token's name, which are fewer (`token.rs`).
 
 use registry_core::visible::hides_something;
 

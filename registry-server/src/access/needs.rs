@@ -1,6 +1,4 @@
 //! Which call needs which role: one table, and what is not in it is refused.
-//!
-//! Deliberately absent: what a publisher may write; that depends on who owns the name.
 
 use http::Method;
 

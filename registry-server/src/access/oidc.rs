@@ -1,6 +1,4 @@
 //! Tokens of an identity provider: from a proven one to a principal.
-//!
-//! Deliberately absent: the proof, which is the crate `registry-jwt`.
 
 mod claims;
 mod settings;

@@ -1,6 +1,4 @@
 //! Who is calling, once that is proved.
-//!
-//! Deliberately absent: the proof; each way of authenticating has a module of its own.
 
 use std::{fmt, net::SocketAddr, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! How much one caller may do: a steady rate with a burst on top (GCRA), per server.
 //!
-//! For each caller one moment is kept: when its bucket will be full again. Deliberately absent:
-//! limits across several servers, and limits on streams that are open already.
+//! For each caller one moment is kept: when its bucket will be full again. Limits across servers are
+//! not supported: each server counts its own requests. Open streams are not limited.
 
 use std::{
     collections::HashMap,

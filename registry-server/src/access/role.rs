@@ -1,6 +1,4 @@
 //! What a principal may do, in five words.
-//!
-//! Deliberately absent: which call needs which role; `needs.rs` has the table.
 
 use std::{fmt, str::FromStr};
 

@@ -1,6 +1,4 @@
 //! What a principal may write, within what its team owns.
-//!
-//! Deliberately absent: who owns a name; that is in the log.
 
 use std::{fmt, str::FromStr, sync::Arc};
 

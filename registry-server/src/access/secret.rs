@@ -1,8 +1,7 @@
 //! The text of an API token: `rgy_`, its id, and 256 random bits with a checksum.
 //!
-//! The id may be shown; the whole text is shown once, to whoever creates the token. Scanners find
-//! it by `rgy_[0-9a-f]{12}_[0-9a-f]{72}`; the checksum tells a token from text that looks like one
-//! without asking anybody. Deliberately absent: what a token may do.
+//! The id is public. The whole text is shown once, in the response that creates the token. Secret scanners
+//! match `rgy_[0-9a-f]{12}_[0-9a-f]{72}` and verify the checksum without a request.
 
 use std::fmt::{self, Write as _};
 

@@ -1,6 +1,4 @@
 //! A token as the server works with it: checked when it is made, and when it is read.
-//!
-//! Deliberately absent: its text (`secret.rs`), and where tokens are kept (`tokens.rs`).
 
 use std::{net::SocketAddr, sync::Arc};
 

@@ -3,7 +3,7 @@
 //!
 //! Without the database the last known tokens go on for [`TRUST`]; then nobody is let in by one. A
 //! token that is not known makes one look at the database, a few times a second at most, whoever
-//! asks. Deliberately absent: tokens that have ended.
+//! asks.
 
 use std::{
     collections::HashMap,

@@ -1,6 +1,4 @@
 //! Apply a batch, or say what it would do.
-//!
-//! Deliberately absent: who somebody is; the gate knows.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Sign where the log is, prove what is in it, and verify all of it.
+//! Signs checkpoints, proves commits and verifies the log.
 //!
-//! The Merkle tree's leaves are read when they are first needed, and the tree is kept: 64 bytes a commit. Each is
-//! recomputed from the commits' bytes, and all together must lead to what this server serves, so
-//! nothing is signed over a log that was edited. Deliberately absent: who may ask.
+//! The leaves of the Merkle tree are read on first use and cached, with 64 bytes per commit. Each leaf is
+//! computed from the bytes of its commit, and the chain must match the served catalog. A checkpoint
+//! therefore never signs an edited log.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,4 @@
 //! Say of each value of a document which version introduced it, who registered that, when and why.
-//!
-//! Deliberately absent: the comparison itself, which is the domain's.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

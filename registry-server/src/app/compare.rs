@@ -2,8 +2,7 @@
 //! lifecycles, and what is set about names.
 //!
 //! Both catalogs are walked from where the page before ended, so all pages together cost one walk.
-//! Deliberately absent: differences inside of documents, which readers compute; and what happened
-//! in between, which the log has.
+//! Differences inside documents are not part of the result: clients compute them.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! A copy of the catalog as it was at a point in history, in pages, with what proves it.
-//!
-//! Deliberately absent: following it from there on; the Sync stream does that from the present.
 
 use std::sync::Arc;
 

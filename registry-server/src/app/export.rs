@@ -1,6 +1,7 @@
 //! The whole catalog as one registry file, for gateways that poll and for backups.
 //!
-//! Computed at most once a revision, beside the runtime. Deliberately absent: scopes.
+//! Computed at most once a revision, beside the runtime. Scopes are not supported: the file contains
+//! the whole catalog.
 
 use std::{
     sync::{Arc, Weak},

@@ -1,7 +1,6 @@
-//! Say who follows and who has followed, on all servers of the database, and how far behind each is.
+//! Lists gateways of all servers of the database, with their lag.
 //!
-//! This server's own followers are told from memory, the others as the database has them. Deliberately
-//! absent: noting them there; the feed does that.
+//! Followers of this server are read from memory, other gateways from the database.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -140,7 +139,7 @@ impl Gateways {
         let since = |known: &KnownGateway| {
             here.get(&(known.gateway.clone(), known.principal.clone())).copied()
         };
-        // In this order, nobody who leaves meanwhile is missed.
+        // This order does not miss a follower that disconnects meanwhile.
         let page = roster.page(&query, past).into_iter();
         let mut found: BTreeMap<_, _> = page.map(|(n, known)| (place(&known, n), known)).collect();
         for known in roster.leavers(&query) {
@@ -156,14 +155,14 @@ impl Gateways {
             let Some(last) = rows.last() else { break false };
             let (is_last, end) = (rows.len() < limit, place(last, u64::MAX));
             query.after = (end.0.clone(), end.1.clone());
-            // Whom this server has is told from here, unless another got it later.
+            // Followers of this server are read from memory, unless another server accepted them later.
             let told = rows.into_iter().filter(|known| {
                 since(known).is_none_or(|since| {
                     known.presence == Presence::Connected && known.connected_at > since
                 })
             });
             for known in told {
-                // Who has just left is known better than what was noted before.
+                // A follower that has just disconnected is newer in memory than in the database.
                 found.entry(place(&known, 0)).or_insert(known);
             }
             if is_last || found.range(..=end).count() >= limit {

@@ -1,7 +1,6 @@
 //! Say who needs whom, why, and what a change would break.
 //!
-//! Deliberately absent: the walking itself, which is the domain's. It happens beside the runtime:
-//! much may be reached.
+//! The walk runs outside of the async runtime, because it may reach many entities.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Read the log: commits, one commit, and what happened to one entity.
-//!
-//! Deliberately absent: the documents as they were; entities never change, so `Get` has them.
 
 use registry_core::{At, Kind, Name, Revision, Timestamp, Version};
 

@@ -1,7 +1,6 @@
 //! List entities: filtered, in the order of their keys, a page at a time.
 //!
-//! Deliberately absent: full-text search, and consistency between pages: each is read at the
-//! revision that it names.
+//! Pages are not consistent with each other: each page names the revision that it was read at.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Pages: their size, what goes on them, and the opaque tokens by which the next one is asked for.
 //!
-//! A token carries where to go on, a fingerprint of the query that it belongs to and one of both,
-//! so that a token with other filters, or one that was changed, is refused and not silently wrong.
-//! It holds no secret and grants nothing. Deliberately absent: what a cursor means; each list reads its own.
+//! A token carries where to go on, a fingerprint of the query that it belongs to and one of both, so
+//! that a token with other filters, or one that was changed, is refused and not silently wrong. It
+//! holds no secret and grants nothing.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,4 @@
 //! Say which exact versions constraints mean, all at one revision.
-//!
-//! Deliberately absent: what a constraint means; the domain knows that.
 
 use std::sync::Arc;
 

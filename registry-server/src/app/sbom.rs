@@ -2,7 +2,7 @@
 //!
 //! A bill of everything may have tens of megabytes, so it is never held whole: its writer waits
 //! until each part has been taken. Few write at once, the others wait for their turn; a reader that
-//! does not read loses its. Deliberately absent: what is in a bill.
+//! does not read loses its.
 
 use std::{io, time::Duration};
 

@@ -1,9 +1,7 @@
-//! Search: an index that follows the catalog beside the writer, and the pages that it gives.
+//! Search: an index that follows the catalog, and pages of results.
 //!
-//! What was committed before a request is found by it: a search waits for the index, which is
-//! usually there already. Further pages are read from the index that gave the first one, so that
-//! they neither repeat nor skip while the registry goes on. Deliberately absent: matching and
-//! ranking, which are `registry_search`.
+//! A search finds every commit that was made before the request, because it waits for the index. Further
+//! pages are read from the index of the first page, so they neither repeat nor skip results.
 
 use std::{
     collections::VecDeque,

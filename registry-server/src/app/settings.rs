@@ -1,6 +1,4 @@
 //! List what is set about names, namespaces and everything.
-//!
-//! Deliberately absent: changing it; a commit does that, see `apply.rs`.
 
 use std::sync::Arc;
 

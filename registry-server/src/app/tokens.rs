@@ -1,7 +1,6 @@
 //! Make, list and end API tokens, and read the trail of that.
 //!
-//! Each is noted in the trail of the database and in the log (target `audit`). Deliberately
-//! absent: whether somebody may at all; the gate has decided that, or whoever has the database.
+//! Each is noted in the trail of the database and in the log (target `audit`).
 
 use registry_core::{Selector, Timestamp};
 

@@ -1,7 +1,6 @@
 //! Turns at long work: few do it at once, the others wait for as long as their callers do.
 //!
-//! Deliberately absent: an order of importance, and limits on waiting; the deadlines of callers and
-//! the room for their requests are those.
+//! Priorities and timeouts are not supported: the callers' deadlines end the wait.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Say who contains an entity, a page at a time.
 //!
-//! Deliberately absent: ranges of versions, and consistency between pages: each is read at the
-//! revision that it names.
+//! Version ranges are not supported. Pages are not consistent with each other: each page names the
+//! revision that it was read at.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,7 +1,5 @@
 //! Commands beside serving: tokens, straight in the database, for the first of them and for the
 //! day when nobody has one that works; and the key that signs checkpoints, for the day it is lost.
-//!
-//! Deliberately absent: everything that the API does too; `registryctl` is for that.
 
 use clap::Subcommand;
 

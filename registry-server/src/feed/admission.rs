@@ -1,7 +1,5 @@
 //! Turns at what takes long, so that followers who come all at once do not all do it at once: a few
 //! read the log, are sent snapshots or open scopes, the others wait and hold nothing meanwhile.
-//!
-//! Deliberately absent: a limit on those who wait; the one on streams is.
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
-//! Of whom the database has yet to hear: whoever came, said something or left since it was told.
+//! The followers whose changes are not in the database yet.
 //!
-//! A follower is on the list once, however much it says; so a stream waits for nobody. Deliberately
-//! absent: the telling.
+//! A follower is on the list at most once, so a stream never waits.
 
 use std::{
     sync::{

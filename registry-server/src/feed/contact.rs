@@ -1,7 +1,6 @@
-//! When a relay's registry was heard of last.
+//! The time of a relay's last contact with its registry.
 //!
-//! Told in ages, which add up from relay to relay whatever their clocks say. Deliberately absent: what
-//! was heard.
+//! The time is an age, so ages of several relays add up without synchronized clocks.
 
 use std::{
     sync::Mutex,

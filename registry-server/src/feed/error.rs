@@ -1,6 +1,4 @@
 //! Why a stream does not begin, or ends.
-//!
-//! Deliberately absent: status codes.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! One follower's stream: says what comes next until something ends it.
 //!
-//! Deliberately absent: queues. The only state is the position; what comes next is looked up when
-//! the follower has taken what came before.
+//! The only state is the position. The next message is looked up after the follower has taken the
+//! previous one.
 
 use std::{pin::pin, sync::Arc};
 

@@ -1,7 +1,5 @@
 //! The stream of a follower of a scope: from the state that it holds to the present one, in one
 //! step however many commits are between them.
-//!
-//! Deliberately absent: the states themselves, which all followers of the scope share.
 
 use std::{pin::pin, sync::Arc};
 

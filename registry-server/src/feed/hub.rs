@@ -1,6 +1,4 @@
 //! The hub: the current catalog for readers, the recent commits and the head for followers.
-//!
-//! Deliberately absent: the streams themselves; each pulls at its own speed.
 
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError, RwLock};
 

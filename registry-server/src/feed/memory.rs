@@ -1,10 +1,7 @@
-//! What the database knows of this server's followers: brought up to date a little later, many at a
-//! time, beside the streams.
+//! Writes the state of this server's followers to the database, in batches and outside of the streams.
 //!
-//! While the database is away it only comes later. A sign of life every [`BEAT`] says that the
-//! followers noted for this server still are (`pulse.rs`). With it, what is noted is compared with who
-//! is here, so that whatever was missed is made up for. Deliberately absent: reading it for people
-//! (`app/gateways.rs`).
+//! The writes resume after an outage of the database. A heartbeat every [`BEAT`] keeps the followers of this
+//! server connected in the database (`pulse.rs`), and compares the stored followers with the actual ones.
 
 use std::{
     collections::{BTreeMap, HashSet},

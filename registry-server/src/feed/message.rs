@@ -1,6 +1,4 @@
 //! What followers and the feed say to each other.
-//!
-//! Deliberately absent: the wire form.
 
 use std::{net::SocketAddr, sync::Arc};
 

@@ -1,7 +1,5 @@
 //! The handover of messages from a follower's task to its connection: room for one, and a last
 //! word when the task ends.
-//!
-//! Deliberately absent: encoding.
 
 use std::{
     pin::Pin,

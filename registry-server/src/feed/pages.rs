@@ -1,6 +1,4 @@
 //! Pages of the log that several followers need at the same time: read once for all of them.
-//!
-//! Deliberately absent: pages that nobody needs any more; they go with the last one who does.
 
 use std::{
     collections::BTreeMap,

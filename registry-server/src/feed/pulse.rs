@@ -1,7 +1,7 @@
 //! Which servers live: those that have said so not long before this one last did, twice.
 //!
 //! Not before now: when the database was away, nobody could say anything, and whoever says it first
-//! again must not take the others for dead. Deliberately absent: saying it (`memory.rs`).
+//! again must not take the others for dead.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},

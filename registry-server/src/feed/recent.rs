@@ -1,6 +1,4 @@
 //! The ring of recent commits, bounded by count and bytes.
-//!
-//! Deliberately absent: waiting, and the log behind it.
 
 use std::{collections::VecDeque, sync::Arc};
 

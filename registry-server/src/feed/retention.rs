@@ -1,7 +1,7 @@
 //! Which commits followers can still have one by one: the latest so many, made in the latest so long.
 //!
 //! The log keeps every commit, for history and audit; who lacks one that is older than this gets the
-//! state instead. Deliberately absent: commits in memory, which whoever lacks only those always gets.
+//! state instead.
 
 use std::{
     sync::{

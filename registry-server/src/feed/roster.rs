@@ -1,7 +1,4 @@
 //! Who follows this server, and how far each has come.
-//!
-//! Deliberately absent: followers of other servers, and those that left longer ago than it takes to
-//! note that (`memory.rs`).
 
 mod refusals;
 mod seat;

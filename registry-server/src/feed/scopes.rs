@@ -2,8 +2,7 @@
 //! followers.
 //!
 //! Each has a task that keeps its part of the catalog up to date. A change in it is told at once, a
-//! new revision without one at most once a second. Deliberately absent: followers, which look at a
-//! scope's state at their own speed.
+//! new revision without one at most once a second.
 
 mod keeper;
 

@@ -1,7 +1,5 @@
 //! A value that many streams are told, with room for its wire form: who serves the streams works
 //! that out once for all of them.
-//!
-//! Deliberately absent: what the wire form is.
 
 use std::{
     ops::Deref,

@@ -1,7 +1,7 @@
 //! Snapshots: the catalog at one revision, with its digest, in bounded pieces.
 //!
-//! Deliberately absent: copies; a snapshot shares everything with the catalog it was taken from.
-//! Only the pieces' wire form is a copy, which lives for as long as somebody is told it.
+//! A snapshot shares its data with the catalog. Only the encoded pieces are copies; the last stream
+//! that reads them drops them.
 
 use std::sync::{Arc, Weak};
 

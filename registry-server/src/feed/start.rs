@@ -1,7 +1,7 @@
 //! Where a follower begins: after what it has, or with a snapshot.
 //!
 //! A position that is not in our history is refused and never answered with a snapshot: somebody
-//! should know that a registry was replaced or a cache edited. Deliberately absent: sending.
+//! should know that a registry was replaced or a cache edited.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! What leads from one state of a scope to another.
-//!
-//! Deliberately absent: the wire form.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Telling one follower something: as fast as it takes it, but not for ever.
-//!
-//! Deliberately absent: what is told, and when.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 

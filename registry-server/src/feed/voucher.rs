@@ -1,8 +1,7 @@
 //! The registry's word on the states that followers are told: signed here by whoever has the key, or
 //! passed on by a relay.
 //!
-//! A signature says when the state was the latest. One that is no older than a second is shared. Deliberately
-//! absent: checkpoints, which are about the whole log.
+//! A signature says when the state was the latest. One that is no older than a second is shared.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,4 @@
 //! `AccessService`: tokens, and who the caller is.
-//!
-//! Deliberately absent: anything but decoding, one call and encoding.
 
 use std::sync::Arc;
 

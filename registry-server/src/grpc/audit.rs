@@ -1,6 +1,4 @@
 //! `AuditService`: checkpoints, proofs, the verification of the log, and the trail of tokens.
-//!
-//! Deliberately absent: anything but decoding, one call and encoding.
 
 use std::sync::Arc;
 

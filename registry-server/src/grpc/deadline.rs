@@ -1,9 +1,9 @@
 //! Deadlines: the caller's `grpc-timeout`, never longer than ours, answered as `DEADLINE_EXCEEDED`.
 //!
 //! Tonic enforces the header too, but answers `CANCELLED`; this layer is a moment faster. It also
-//! measures requests, because it sees all of them. Work that has begun is not undone: a write goes
-//! on and can be asked for with its request id. Deliberately absent: limits on streams, except
-//! those of their callers.
+//! measures requests, because it sees all of them. A timeout does not undo a write: a retry with the same
+//! request id returns its result. Streams have no timeout of the server: only the deadlines of their
+//! callers apply.
 
 use std::{
     sync::{

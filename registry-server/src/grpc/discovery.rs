@@ -1,6 +1,4 @@
 //! `DiscoveryService`: search.
-//!
-//! Deliberately absent: anything but decoding, one call and encoding.
 
 use registry_core::{Kind, limits};
 use registry_proto::{convert, v1, v1::discovery_service_server::DiscoveryService};

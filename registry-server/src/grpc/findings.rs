@@ -1,6 +1,4 @@
 //! Cutting long lists of findings so that an answer fits.
-//!
-//! Deliberately absent: which findings matter more; validation has put them in order.
 
 use prost::Message as _;
 use registry_core::{Code, Diagnostic};

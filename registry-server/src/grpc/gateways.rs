@@ -1,6 +1,4 @@
 //! `ListGateways` of the `SyncService`.
-//!
-//! Deliberately absent: the stream (`sync.rs`).
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! `GraphService`: who needs whom, what a change would break, what a constraint means.
-//!
-//! Deliberately absent: anything but decoding, one call and encoding.
 
 use std::sync::Arc;
 

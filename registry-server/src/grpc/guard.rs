@@ -1,8 +1,8 @@
-//! Keeps web pages out: a browser may send a plain POST to a loopback address from any page.
+//! Rejects requests of web pages: a browser may send a plain POST to a loopback address from any page.
 //!
-//! gRPC clients send `application/grpc` and no `Origin`; a page can leave out neither its origin nor
-//! a preflight for that content type, which nobody answers. Deliberately absent: gRPC-web, which
-//! would need a list of allowed origins.
+//! gRPC clients send `application/grpc` and no `Origin`. A page cannot omit its origin or the preflight
+//! for that content type, and the server answers no preflight. gRPC-web is not supported: it needs a list of
+//! allowed origins.
 
 use axum::{
     Router,

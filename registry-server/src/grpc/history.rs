@@ -1,6 +1,4 @@
 //! `HistoryService`: read the log.
-//!
-//! Deliberately absent: anything but decoding, one call and encoding.
 
 mod encode;
 

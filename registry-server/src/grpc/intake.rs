@@ -1,8 +1,8 @@
 //! What requests hold while they arrive, all together: each has its own limit, but nothing else
 //! limits how many begin and do not end.
 //!
-//! Deliberately absent: streams, whose messages are small, and what is decoded already; the queue
-//! of writes counts that.
+//! Messages of streams do not count, because they are small. Decoded writes count in the queue of
+//! writes.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Requests that cannot be read, and the limits on what is in them.
-//!
-//! Deliberately absent: the rules on documents.
 
 use registry_core::{commit::unfit_for_message, limits};
 use registry_proto::convert::{

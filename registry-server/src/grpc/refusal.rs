@@ -1,6 +1,4 @@
 //! A status with machine-readable details (`google.rpc.Status`), in the making.
-//!
-//! Deliberately absent: which error gets which code and reason.
 
 use std::time::Duration;
 

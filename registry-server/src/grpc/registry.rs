@@ -1,6 +1,4 @@
 //! `RegistryService`: change and read the present.
-//!
-//! Deliberately absent: anything but decoding, one call and encoding.
 
 use std::sync::Arc;
 

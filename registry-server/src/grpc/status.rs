@@ -1,9 +1,7 @@
 //! The only place where an error becomes a gRPC status.
 //!
-//! Every status carries `google.rpc.ErrorInfo` with the domain `registry` and a reason that
-//! programs can rely on; refused batches also carry their findings. What a caller may not see
-//! (addresses and paths of the database) goes to the log instead. Deliberately absent: any
-//! decision about what is an error.
+//! Every status carries `google.rpc.ErrorInfo` with the domain `registry` and a stable reason. A rejected
+//! batch also carries its findings. Addresses and paths of the database are only in the log.
 
 mod reads;
 

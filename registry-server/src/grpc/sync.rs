@@ -1,7 +1,6 @@
 //! `SyncService`: follow the registry.
 //!
-//! The answers of `Sync` are put into frames here and not by tonic (`frame.rs`). Deliberately
-//! absent: what comes next on a stream; the feed knows.
+//! The answers of `Sync` are put into frames here and not by tonic (`frame.rs`).
 
 mod frame;
 

@@ -1,6 +1,4 @@
 //! Entity tags of what is made of the catalog (RFC 9110, section 8.8.3).
-//!
-//! Deliberately absent: what is sent with them, and for how long it is fresh.
 
 use std::fmt::Display;
 

@@ -1,6 +1,6 @@
 //! `/registry.json`: the catalog as a file, with its revision and chain hash as the entity tag.
 //!
-//! Deliberately absent: compression; the file is cached as it is.
+//! Compression is not supported: the cache holds the plain file.
 
 use std::sync::Arc;
 

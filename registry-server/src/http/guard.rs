@@ -1,8 +1,8 @@
 //! Keeps web pages from reading: by DNS rebinding, a page may reach a server on the reader's own
 //! machine under the page's own name.
 //!
-//! Deliberately absent: names for servers that other machines reach; a proxy before them knows
-//! theirs.
+//! A list of allowed host names is not supported: only a proxy in front of the server knows its
+//! public names.
 
 use std::net::IpAddr;
 

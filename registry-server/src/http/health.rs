@@ -2,7 +2,6 @@
 //!
 //! A server that has lost its database still answers reads and streams, so it stays ready and says
 //! `degraded`: taking all servers out would turn a loss of writes into a loss of everything.
-//! Deliberately absent: repairs.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! `/v0.1/…`: the API of MCP registries, for editors, assistants and the MCP project's own tools.
 //!
 //! Everything that is read comes from the catalog in memory, so it is there without the database.
-//! Reading is open to every web page, as the API demands: editors are web pages. Deliberately
-//! absent: `/v0`, which private registries do not have, and ways to prove who owns a domain.
+//! Reading is open to every web page, as the API demands: editors are web pages. `/v0` is not
+//! supported, because private registries do not have it. Proof of domain ownership is not supported.
 
 mod body;
 mod cursor;

@@ -1,6 +1,4 @@
 //! The writer's answers, among them those to retries.
-//!
-//! Deliberately absent: remembering requests; the log does.
 
 use super::{
     Applied, Error,

@@ -1,6 +1,4 @@
 //! Whether the database takes writes.
-//!
-//! Deliberately absent: how that is found out; the writer says so when it changes.
 
 use crate::store;
 

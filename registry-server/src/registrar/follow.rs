@@ -1,6 +1,4 @@
 //! The writer follows the log: other servers' commits, and the health of the database.
-//!
-//! Deliberately absent: this server's own commits until they are stored.
 
 use std::time::Instant;
 

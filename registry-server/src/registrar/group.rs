@@ -1,8 +1,7 @@
 //! Forming a group: each waiting batch is validated against everything before it, also against
 //! what the group itself is about to commit.
 //!
-//! Pure computing on a snapshot of the catalog, so that it can run beside the runtime. Deliberately
-//! absent: storing the group, and request ids of the past.
+//! Pure computing on a snapshot of the catalog, so that it can run beside the runtime.
 
 use std::{
     any::Any,

@@ -1,6 +1,4 @@
 //! A relay's writer: stores and publishes the registry's commits just as they are.
-//!
-//! Deliberately absent: validation, which the registry has done, and proving, which the relay has.
 
 use registry_core::{Catalog, ChainHash, Revision, SealedCommit};
 

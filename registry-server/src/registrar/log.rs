@@ -2,9 +2,8 @@
 //! other servers.
 //!
 //! A connection that is lost during a commit leaves open whether it was stored. The way out is to
-//! append the same commits again: the head's lock makes the second try wait for the first, and
-//! then either it is stored, or the log shows whose commits are there. Deliberately absent:
-//! validation.
+//! append the same commits again: the head's lock makes the second try wait for the first, and then
+//! either it is stored, or the log shows whose commits are there.
 
 use std::{future::Future, time::Duration};
 

@@ -1,7 +1,6 @@
 //! Retries: whether a batch is the one that a commit with its request id was made of.
 //!
-//! A commit lists what it changed, not what was asked, so it keeps a digest of that. Deliberately
-//! absent: finding the commit.
+//! A commit lists its changes but not the requested batch, so it keeps a digest of the batch.
 
 use registry_core::{
     Action, Change, Commit, Digest, Notice, SettingChange,

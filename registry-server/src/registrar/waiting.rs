@@ -1,6 +1,4 @@
 //! A batch that waits for its answer.
-//!
-//! Deliberately absent: time limits; the caller's deadline drops the receiving end.
 
 use registry_core::rules::Proposed;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};

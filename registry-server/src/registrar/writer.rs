@@ -1,7 +1,4 @@
 //! The writer's loop: wait, form a group, append it, publish it, answer.
-//!
-//! Deliberately absent: deciding (`group.rs`), the log's own troubles (`log.rs`), following the
-//! log and answering (`follow.rs`, `answer.rs`).
 
 use std::{
     collections::{HashSet, VecDeque},

@@ -1,7 +1,5 @@
 //! The relay's copy of the log: every commit, proved, stored as it is once the registry has signed a
 //! state that it leads to, and published then.
-//!
-//! Deliberately absent: snapshots; a copy of the log has all of it.
 
 use std::{
     error::Error,

@@ -1,6 +1,4 @@
 //! Hearing of which registry a new relay is to be the copy, before it has a database of that.
-//!
-//! Deliberately absent: everything after the first message.
 
 use registry_core::{Revision, checkpoint::VerifierKey};
 use registry_follow::{Follow, Follower, Heard, News, Refusal, Taken};

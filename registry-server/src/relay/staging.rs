@@ -1,7 +1,5 @@
 //! Commits that have come and that no signature of the registry covers yet: nothing of them is in the
 //! database, and nobody is told. A page is in memory; what is before it in a file without a name.
-//!
-//! Deliberately absent: proving signatures, and the database.
 
 use std::io;
 

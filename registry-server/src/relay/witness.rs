@@ -1,7 +1,6 @@
-//! The registry's signatures on the states of a scope, for followers of the relay that follow it.
+//! The registry's signatures on the states of a scope, for followers of the relay.
 //!
-//! What is in scope the relay works out from its copy. Deliberately absent: putting the two together
-//! (`feed/scopes.rs`).
+//! The relay computes the content of the scope from its own copy.
 
 use std::sync::Arc;
 

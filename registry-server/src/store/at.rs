@@ -1,6 +1,6 @@
 //! How a point in time is kept: `timestamptz` in Postgres, RFC 3339 text in SQLite.
 //!
-//! Both can be read and compared by hand. Deliberately absent: the clock.
+//! Both can be read and compared by hand.
 
 use registry_core::Timestamp;
 use sqlx::{

@@ -1,8 +1,8 @@
-//! Reading the whole log again, to prove that the database holds what was stored.
+//! Reads the whole log, and verifies the database against it.
 //!
-//! One unchanging state of the database is read page by page and held against the rows that the
-//! log would write; what does not fit is listed, and the reading goes on. Deliberately absent:
-//! repair, and what the log does not say (tokens and their trail).
+//! One snapshot of the database is read page by page and compared with the rows that the log implies. The
+//! verification lists mismatches and continues. Repair is not supported. Tokens and their trail are not
+//! verified, because the log does not contain them.
 
 mod findings;
 mod place;

@@ -1,6 +1,4 @@
 //! The two databases behind one face, and the macro that runs a query on either.
-//!
-//! Deliberately absent: SQL; the shared queries are in `sql.rs`, the others with their database.
 
 use registry_core::{Commit, RegistryId, Revision, SealedCommit};
 use sqlx::{Postgres, Sqlite, Transaction};

@@ -1,7 +1,7 @@
 //! Commits laid out as the rows that an append writes.
 //!
-//! A lifecycle change of an entity that the same batch registers goes into the entity's own row,
-//! so that no row is written twice. Deliberately absent: SQL.
+//! A lifecycle change of an entity that the same batch registers goes into the entity's own row, so
+//! that no row is written twice.
 
 use std::collections::HashMap;
 

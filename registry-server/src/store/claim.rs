@@ -1,7 +1,7 @@
 //! One server for one SQLite file: a lock beside it that ends with the process, however it ends.
 //!
-//! Deliberately absent: Postgres, which many servers share, and commands beside a server, which
-//! append nothing to the log.
+//! Postgres is not locked, because several servers share it. Maintenance commands take no lock,
+//! because they append nothing to the log.
 
 use std::{
     ffi::OsString,

@@ -1,6 +1,6 @@
 //! What can go wrong with the store, told apart by what the operator or the caller can do.
 //!
-//! Deliberately absent: status codes, and passwords: every database is named in its redacted form.
+//! Messages name a database by its URL without the password.
 
 use registry_core::Revision;
 

@@ -1,7 +1,6 @@
-//! Who follows and who has followed: what each server notes of its own followers, for all to read.
+//! Gateways in the database: each server stores its own followers, and all servers read them.
 //!
-//! Nothing depends on it: what is not there will be noted again. Deliberately absent: when to note
-//! what, which the feed knows.
+//! The rows are not essential: missing rows are written again.
 
 use registry_core::{
     Revision, Timestamp,

@@ -1,7 +1,7 @@
 //! Which key signs checkpoints, so that servers of one database do not sign with different ones.
 //!
-//! Only the public key is kept. Deliberately absent: the private one, which is in a file, so that
-//! who has the database cannot sign.
+//! Only the public key is kept. The private key is only in a file, so access to the database is not
+//! enough to sign.
 
 use super::{
     Error,

@@ -2,7 +2,6 @@
 //!
 //! A wake only says "look again"; what there is to see is in the log. A connection that is quiet is
 //! asked for a sign of life, because one whose other end vanished looks like one without news.
-//! Deliberately absent: the content of notifications, and pauses between attempts to reconnect.
 
 use std::{fmt, future::pending, time::Duration};
 

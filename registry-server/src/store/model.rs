@@ -1,7 +1,5 @@
 //! What the store takes and gives beside catalogs and sealed commits: queries of the log and
 //! their answers.
-//!
-//! Deliberately absent: page tokens and their encoding; those belong to the API.
 
 use bytes::Bytes;
 use registry_core::{

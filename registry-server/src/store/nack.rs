@@ -1,6 +1,6 @@
 //! A refusal as three columns: its revision, its text, and its findings as JSON.
 //!
-//! Deliberately absent: findings with codes of a newer server; the others are read without them.
+//! Findings with unknown codes of a newer server are skipped.
 
 use registry_core::{Code, Diagnostic, Key, Revision, Severity, follower::Nack};
 use serde::{Deserialize, Serialize};

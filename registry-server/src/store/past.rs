@@ -1,7 +1,5 @@
 //! What the log says of an earlier revision, beside the documents, which never change: the
 //! lifecycles and the settings of that time.
-//!
-//! Deliberately absent: the catalog of that time; see `app/at.rs`.
 
 use std::collections::HashMap;
 

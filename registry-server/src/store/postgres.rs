@@ -1,7 +1,6 @@
 //! The log in Postgres: several servers may share it.
 //!
-//! Deliberately absent: reading, which is the same for both databases (`read.rs`), and creating
-//! the database itself.
+//! Creation of the database itself is not supported.
 
 mod append;
 mod hosts;

@@ -1,7 +1,6 @@
 //! Everything that is read, from either database.
 //!
 //! Proving documents and chains is work for the processor, so it happens off the async threads.
-//! Deliberately absent: writing.
 
 use std::sync::Arc;
 

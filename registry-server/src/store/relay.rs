@@ -1,7 +1,5 @@
 //! What only a relay's database has: the identity of another registry, and that one's signature on what
 //! is held.
-//!
-//! Deliberately absent: proving signatures.
 
 use std::collections::BTreeMap;
 

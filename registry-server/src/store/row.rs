@@ -1,7 +1,6 @@
 //! The rows that come back from either database, and their way into the domain.
 //!
-//! Whatever does not fit is [`Error::Corrupt`] and says which revision or key. Deliberately
-//! absent: queries.
+//! An invalid row is [`Error::Corrupt`] with its revision or key.
 
 use std::{fmt::Display, str::FromStr, sync::Arc};
 

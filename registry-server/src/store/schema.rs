@@ -1,6 +1,4 @@
 //! Makes a database ours: recognises it, migrates it, gives it its identity.
-//!
-//! Deliberately absent: the tables themselves; see `migrations/`.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 

@@ -1,6 +1,4 @@
 //! The queries that both databases understand as they are.
-//!
-//! Deliberately absent: the append, which each database does in its own best way.
 
 /// Where the log is.
 pub(super) const HEAD: &str = "SELECT revision, chain FROM head";

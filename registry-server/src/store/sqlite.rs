@@ -1,7 +1,7 @@
 //! The log in one SQLite file: nothing to install, one process.
 //!
 //! One connection writes, a few read beside it (WAL), and a commit is on the disk before it is
-//! acknowledged (`synchronous = FULL`). Deliberately absent: waking other processes.
+//! acknowledged (`synchronous = FULL`). Notification of other processes is not supported.
 
 mod append;
 mod identity;

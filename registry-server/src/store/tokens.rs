@@ -1,7 +1,6 @@
 //! API tokens, and the trail of who made and ended them.
 //!
-//! Each change of a token and its line in the trail are one transaction. Deliberately absent: the
-//! text of a token, which is never stored, and what its roles and scopes mean.
+//! Each change of a token and its line in the trail are one transaction.
 
 use registry_core::{Digest, Revision, Timestamp};
 

@@ -1,7 +1,7 @@
-//! Which database: `sqlite:PATH` or `postgres://user@host/name`, of Postgres also several servers:
+//! The URL of the database: `sqlite:PATH`, or `postgres://user@host/name` with one or several servers:
 //! `postgres://user@host-a,host-b:5433/name`.
 //!
-//! The password is kept out of everything that prints. Deliberately absent: connecting.
+//! The password is never printed.
 
 use std::{
     fmt,

@@ -1,6 +1,6 @@
 //! How the user proves who they are, and how the registry does.
 //!
-//! Deliberately absent: logging in; tokens are made by an admin, or by an identity provider.
+//! Login is not supported: tokens come from an administrator or an identity provider.
 
 use std::{fs, path::PathBuf};
 

@@ -1,6 +1,4 @@
 //! The arguments of `apply`, which an import that goes on to apply shares.
-//!
-//! Deliberately absent: who commits; every command that writes has that.
 
 use std::path::PathBuf;
 

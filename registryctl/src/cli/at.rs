@@ -1,6 +1,4 @@
 //! As of when a read answers.
-//!
-//! Deliberately absent: which revision a time is; the registry knows that.
 
 use clap::Args;
 use registry_core::At;

@@ -1,6 +1,4 @@
 //! The arguments of `audit`.
-//!
-//! Deliberately absent: what the commands do.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,4 @@
 //! The arguments of whatever makes a commit.
-//!
-//! Deliberately absent: what is committed.
 
 use clap::Args;
 

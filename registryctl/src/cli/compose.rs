@@ -1,6 +1,4 @@
 //! The arguments of `compose`: checking compositions, and calling one.
-//!
-//! Deliberately absent: what the commands do.
 
 use std::path::PathBuf;
 

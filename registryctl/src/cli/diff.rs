@@ -1,7 +1,7 @@
 //! The arguments of `diff`: two versions of one name, or two revisions of the registry.
 //!
 //! A text without a `/` and with `..` is two revisions; no kind has dots, and no version has two in
-//! a row. Deliberately absent: which revision a time is; the registry knows that.
+//! a row.
 
 use clap::Args;
 use registry_core::{At, Key, Revision};

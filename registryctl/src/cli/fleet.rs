@@ -1,6 +1,4 @@
 //! The arguments of `gateways`, of `rollout`, and of waiting for gateways.
-//!
-//! Deliberately absent: what the commands do.
 
 use std::{fmt, str::FromStr, time::Duration};
 

@@ -1,6 +1,4 @@
 //! The arguments of `gateway`: what an operator does at one gateway's admin address.
-//!
-//! Deliberately absent: what the commands do.
 
 use std::{fs, path::PathBuf};
 

@@ -1,6 +1,4 @@
 //! The arguments of what changes lifecycles and settings.
-//!
-//! Deliberately absent: who may change what; the registry decides.
 
 use std::str::FromStr;
 

@@ -1,6 +1,4 @@
 //! The arguments of the commands about dependencies and exact versions.
-//!
-//! Deliberately absent: what the commands do.
 
 use std::path::PathBuf;
 

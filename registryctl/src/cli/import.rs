@@ -1,6 +1,4 @@
 //! The arguments of `import`.
-//!
-//! Deliberately absent: how a server is reached, which `verify` shares.
 
 use std::path::PathBuf;
 

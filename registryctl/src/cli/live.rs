@@ -1,6 +1,6 @@
 //! How a live server is reached: headers, tokens, environment, patience.
 //!
-//! Deliberately absent: OAuth; a token comes from a file or from the environment.
+//! OAuth is not supported: a token comes from a file or from the environment.
 
 use std::{path::PathBuf, str::FromStr};
 

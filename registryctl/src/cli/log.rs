@@ -1,6 +1,6 @@
 //! The arguments of `log`, `show`, `history` and `blame`.
 //!
-//! Deliberately absent: time zones; days are in UTC.
+//! Time zones are not supported: days are in UTC.
 
 use std::str::FromStr;
 

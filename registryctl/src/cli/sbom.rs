@@ -1,6 +1,4 @@
 //! The arguments of `sbom`.
-//!
-//! Deliberately absent: what the commands do.
 
 use std::{convert::Infallible, path::PathBuf, str::FromStr};
 

@@ -1,6 +1,6 @@
 //! What `search` takes.
 //!
-//! Deliberately absent: a language for queries; words and filters are enough.
+//! A query language is not supported.
 
 use clap::Args;
 use registry_core::{Kind, LifecycleState};

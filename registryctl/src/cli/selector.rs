@@ -1,6 +1,6 @@
 //! How the user names what a command is about: `KIND NAME VERSION` or `KIND/NAME@VERSION`.
 //!
-//! Deliberately absent: ranges and `latest`; versions are exact.
+//! Ranges and `latest` are not supported: versions are exact.
 
 use clap::Args;
 use registry_core::{Key, Kind, Name as EntityName, Version};

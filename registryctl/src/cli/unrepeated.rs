@@ -1,6 +1,4 @@
 //! Values that may be or hold secrets: what is wrong with one is said without repeating it.
-//!
-//! Deliberately absent: all other values; clap repeats those in its errors.
 
 use std::{ffi::OsStr, fmt::Display, marker::PhantomData, str::FromStr};
 

@@ -1,6 +1,4 @@
 //! The arguments of `verify`.
-//!
-//! Deliberately absent: how a server is reached, which `import` shares.
 
 use std::{path::PathBuf, str::FromStr};
 

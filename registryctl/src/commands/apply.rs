@@ -1,6 +1,4 @@
 //! `apply`: files become one batch; the registry says what it would do; the user agrees; it does.
-//!
-//! Deliberately absent: offline checks beyond the reading of the files; `validate` has those.
 
 mod ending;
 mod prepare;

@@ -1,6 +1,4 @@
 //! `audit`: prove the log, keep checkpoints of it, and export it; and read the trail of tokens.
-//!
-//! Deliberately absent: what ran; gateways write that.
 
 mod access;
 

@@ -1,6 +1,4 @@
 //! `blame`: which version introduced each value of a document, who registered it, when and why.
-//!
-//! Deliberately absent: what the value was before; `diff` of two versions shows that.
 
 use registry_proto::v1;
 use serde::Serialize;

@@ -1,7 +1,5 @@
 //! One `Apply` call: tried again when the connection breaks or the registry is too busy, under one
 //! request id, so that it is committed at most once, at whichever server of the registry.
-//!
-//! Deliberately absent: what is applied, and how the answer is shown.
 
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! `compat`: whether one version can take the place of another, with an example if it cannot.
 //!
-//! Compared here with the code that the registry uses. Deliberately absent: what a name is held to;
-//! `apply` says that.
+//! Compared here with the code that the registry uses.
 
 use std::{
     collections::{HashMap, VecDeque},

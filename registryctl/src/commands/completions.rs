@@ -1,6 +1,6 @@
 //! `completions`: a script that completes commands and options for a shell.
 //!
-//! Deliberately absent: completion of what is registered.
+//! Completion of registered names is not supported.
 
 use clap::CommandFactory as _;
 use clap_complete::{Shell, generate};

@@ -1,7 +1,4 @@
 //! `compose`: what a composition does and whether it fits together, and one call of it.
-//!
-//! Deliberately absent: judging flows, which the core's rules do; and sagas that went on without a
-//! caller, which `gateway sagas` shows.
 
 mod call;
 mod outline;

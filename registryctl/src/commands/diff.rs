@@ -1,6 +1,4 @@
 //! `diff`: what is different between two versions of one entity, or between two revisions.
-//!
-//! Deliberately absent: whether a difference breaks anybody; `compat` says that.
 
 mod revisions;
 

@@ -1,7 +1,5 @@
 //! `export`: the whole registry as one registry-v2 file, as it is (signed by the registry) or as it
 //! was, and proven.
-//!
-//! Deliberately absent: the log; `audit export` has that.
 
 use std::{
     fs::{self, File},

@@ -1,6 +1,4 @@
 //! `gateway`: looking after one gateway by its admin address.
-//!
-//! Deliberately absent: the fleet; `gateways` and `rollout` ask the registry about it.
 
 mod admin;
 mod sagas;

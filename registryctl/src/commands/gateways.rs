@@ -1,6 +1,4 @@
 //! `gateways`: who follows the registry, who has followed it, and how far each of them is.
-//!
-//! Deliberately absent: a revision and who has it; `rollout` tells that.
 
 use registry_proto::v1;
 

@@ -1,6 +1,4 @@
 //! `get`: one entity.
-//!
-//! Deliberately absent: what depends on it.
 
 use std::fmt::Write as _;
 

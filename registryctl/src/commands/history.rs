@@ -1,6 +1,4 @@
 //! `history`: every change of one name with its settings, or of one version of it.
-//!
-//! Deliberately absent: what changed inside of a document; `diff` shows that.
 
 use registry_proto::v1;
 

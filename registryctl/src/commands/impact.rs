@@ -1,6 +1,4 @@
 //! `impact`: what would break if an entity were retired, deprecated or replaced.
-//!
-//! Deliberately absent: the change itself; `apply`, `deprecate` and `retire` make it.
 
 use std::{fmt::Write as _, path::Path};
 

@@ -1,8 +1,5 @@
 //! `import`: what is there already becomes registry-v2 documents, printed or written for a person
 //! to review, with every repair; perhaps applied.
-//!
-//! Deliberately absent: what the documents are made of; each source has a file of its own, and the
-//! making is the core's.
 
 mod a2a;
 mod fetch;

@@ -1,6 +1,7 @@
 //! `deprecate`, `retire` and `restore`: one change of lifecycle, as a commit of its own.
 //!
-//! Deliberately absent: a question before it; the change is named in full and can be taken back.
+//! The command does not ask for confirmation: its arguments are complete, and the change can be
+//! reverted.
 
 mod with_tools;
 

@@ -1,6 +1,6 @@
 //! `list`: entities, page by page until all are there.
 //!
-//! Deliberately absent: sorting; the registry's order is kind, name, version.
+//! Sorting is not supported: the registry's order is kind, name, version.
 
 use registry_proto::v1;
 

@@ -1,7 +1,6 @@
 //! `lock`: what a project requires, as exact versions with the digests of all that they need.
 //!
 //! A version that is locked and still meets its requirement stays, unless the user wants newer ones.
-//! Deliberately absent: writing anything to the registry.
 
 use std::{collections::BTreeMap, path::Path};
 

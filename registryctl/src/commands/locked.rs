@@ -1,7 +1,5 @@
 //! `apply --locked`: what the files refer to beside themselves, and all that this needs, is locked,
 //! and registered as locked.
-//!
-//! Deliberately absent: choosing versions; `lock` does that.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,6 @@
 //! `log` and `show`: commits, newest first, and one of them in full.
 //!
-//! Deliberately absent: verification of the chain; `export` and `watch` prove what they receive.
+//! The chain is not verified: `export` and `watch` verify it.
 
 use registry_proto::{convert, v1};
 

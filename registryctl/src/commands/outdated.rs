@@ -1,7 +1,5 @@
 //! `outdated`: which locked requirements have newer versions, what is on its way out, and what an
 //! upgrade would change and break.
-//!
-//! Deliberately absent: the upgrade; `lock --update` makes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,4 @@
 //! `resolve`: the exact versions that constraints mean.
-//!
-//! Deliberately absent: keeping the answers; `lock` does that.
 
 use registry_core::resolve::Requirement;
 use registry_proto::v1::{self, resolution::Outcome};

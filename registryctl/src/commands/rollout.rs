@@ -1,8 +1,7 @@
 //! `rollout status`, and the waiting of `apply --wait`: which of the connected gateways have applied a
 //! revision.
 //!
-//! A gateway is one name and principal; of several streams the last one counts. Deliberately absent:
-//! gateways that were gone before.
+//! A gateway is one name and principal; of several streams the last one counts.
 
 mod leavers;
 

@@ -1,6 +1,4 @@
 //! `sbom`: bills of materials.
-//!
-//! Deliberately absent: their formats, which the domain crate writes and reads.
 
 mod diff;
 mod export;

@@ -1,6 +1,4 @@
 //! `search`: what matches, the best first, with what matches in it.
-//!
-//! Deliberately absent: ranking, which is the registry's.
 
 use std::fmt::Write as _;
 

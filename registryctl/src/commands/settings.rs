@@ -1,6 +1,7 @@
 //! `archive`, `unarchive`, `transfer`, `compatibility` and `settings`: what is set about names.
 //!
-//! Deliberately absent: a question before it; the setting is named in full and can be taken back.
+//! The command does not ask for confirmation: its arguments are complete, and the change can be
+//! reverted.
 
 use registry_core::{Kind, Name, Selector, Setting, SettingChange};
 use registry_proto::v1;

@@ -1,7 +1,6 @@
 //! `token` and `whoami`: API tokens, and what the registry makes of the caller.
 //!
-//! The text of a new token goes to standard output and nowhere else. Deliberately absent: keeping
-//! it; that is the user's.
+//! The text of a new token goes to standard output and nowhere else.
 
 use std::time::SystemTime;
 

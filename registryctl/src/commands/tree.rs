@@ -1,7 +1,7 @@
 //! `tree`: what an entity needs, or what needs it.
 //!
 //! What was shown once is not unfolded again, but marked with `(*)`, so that the text is not longer
-//! than the graph. Deliberately absent: a server's `provides`, which is no dependency.
+//! than the graph. A server's `provides` is not a dependency, so the tree does not contain it.
 
 use std::fmt::Write as _;
 

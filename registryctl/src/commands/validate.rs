@@ -1,6 +1,6 @@
 //! `validate`: the same rules as in the registry, offline, against nothing or against a copy.
 //!
-//! Deliberately absent: the network.
+//! The command does not use the network.
 
 use std::{path::Path, sync::Arc};
 

@@ -1,6 +1,4 @@
 //! `verify --live`: live servers against the registry, for people and for CI.
-//!
-//! Deliberately absent: what a difference means; the core says that.
 
 mod targets;
 

@@ -1,7 +1,5 @@
 //! `watch`: prints each commit as it is made, and goes on where it stopped when the connection
 //! breaks. Commits that fall into a gap are read from the log, so that none is left out.
-//!
-//! Deliberately absent: documents; the stream carries them only to be proven.
 
 use std::{
     io::{self, Write as _},

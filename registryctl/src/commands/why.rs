@@ -1,6 +1,4 @@
 //! `why`: the paths by which one entity needs another.
-//!
-//! Deliberately absent: all of them where there are very many; the count says how many.
 
 use registry_proto::v1;
 use serde::Serialize;

@@ -1,7 +1,5 @@
 //! From a gRPC status to a failure. The registry's own refusals carry an `ErrorInfo`; a status
 //! with a source was made on this side, by a connection that failed.
-//!
-//! Deliberately absent: retries.
 
 use std::error::Error as _;
 

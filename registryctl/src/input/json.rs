@@ -1,7 +1,7 @@
 //! JSON: parsed strictly by the core, and once more with positions when something must be shown.
 //!
-//! Deliberately absent: comments and the other liberties of JSONC; the parser of that name is used
-//! because its values know where they stand.
+//! Comments and other extensions of JSONC are not supported: the parser for JSONC is used because
+//! its values have positions.
 
 use jsonc_parser::{CollectOptions, ParseOptions, ast, common::Ranged as _, parse_to_ast};
 use registry_core::document::{InvalidJson, parse_json};

@@ -1,6 +1,4 @@
 //! The lines of a text, indexed once, so that many positions are found fast in a big file.
-//!
-//! Deliberately absent: the text itself.
 
 use super::Position;
 

@@ -1,6 +1,4 @@
 //! Pointers become positions, in JSON and in YAML.
-//!
-//! Deliberately absent: how positions are shown; `report` tests that.
 
 use serde_json::json;
 

@@ -2,8 +2,8 @@
 //! must be shown.
 //!
 //! `yes` and `on` are texts, numbers are finite, keys are unique, aliases are bounded by the
-//! parser's budget. An alias stands where it is used. Deliberately absent: several documents in
-//! one file.
+//! parser's budget. An alias stands where it is used. Several documents in one file are not
+//! supported.
 
 use std::fmt;
 

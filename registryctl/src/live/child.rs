@@ -1,6 +1,6 @@
 //! A server as a child process: a clean environment, a process group of its own, an end.
 //!
-//! Deliberately absent: sandboxing, the user said to start it; and what leaves the group on purpose.
+//! A sandbox is not supported. A descendant that leaves the process group is not killed.
 
 use std::{process::Stdio, time::Duration};
 

@@ -1,6 +1,4 @@
 //! HTTP to live servers: no redirects, no proxies, a bound on what is read.
-//!
-//! Deliberately absent: MCP, which `mcp` speaks over this.
 
 use std::{collections::HashMap, time::Duration};
 

@@ -1,6 +1,6 @@
 //! A command line as words: blanks part them, quotes and backslashes keep them together.
 //!
-//! Deliberately absent: variables, wildcards, pipes; no shell is started.
+//! Variables, wildcards and pipes are not supported: no shell is started.
 
 /// The words of a command line.
 pub(super) fn split(text: &str) -> Result<Vec<String>, String> {

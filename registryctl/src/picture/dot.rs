@@ -1,6 +1,4 @@
 //! Graphviz: `registryctl tree … --output dot | dot -Tpng`.
-//!
-//! Deliberately absent: a layout, which Graphviz makes.
 
 use std::fmt::Write as _;
 

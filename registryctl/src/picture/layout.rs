@@ -4,7 +4,7 @@
 //! Longest-path layering; within each layer, sweeps that put each entity near the mean of its
 //! neighbours, to have few crossings; lines that pass a layer get a row of their own in it, so that
 //! they do not run through boxes. All in whole numbers, so that the same graph is drawn the same
-//! everywhere. Deliberately absent: the fewest possible crossings, which is NP-hard to find.
+//! everywhere. The number of crossings is not minimal: that problem is NP-hard.
 
 use std::collections::BTreeSet;
 

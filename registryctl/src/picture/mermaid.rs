@@ -1,6 +1,4 @@
 //! Mermaid: a flowchart that forges and editors show inside of Markdown.
-//!
-//! Deliberately absent: a layout, which Mermaid makes.
 
 use std::fmt::Write as _;
 

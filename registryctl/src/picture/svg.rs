@@ -1,7 +1,7 @@
 //! SVG: boxes by kind, lines to what is needed, a title on everything for pointers and screen
 //! readers.
 //!
-//! Deliberately absent: scripts, fonts and anything from elsewhere; the file stands alone.
+//! The file has no scripts, fonts or external references.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,4 @@
 //! Pictures of a small graph in each form, and of names that are as hostile as texts can be.
-//!
-//! Deliberately absent: where boxes are; the layout's own tests have that.
 
 use super::*;
 

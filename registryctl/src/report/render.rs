@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! error[provision-unknown]: server documents@1.2.0 provides get_user@1.0.0, which is not registered
-//!   --> examples/registry-v2.json:231:9
-//!     |
+//! --> examples/registry-v2.json:231:9
+//! |
 //! 231 |         { "tool": "get_user", "version": "1.0.0" },
-//!     |         ^
-//!     = help: register the tool, or remove it from `provides`
+//! |         ^
+//! = help: register the tool, or remove it from `provides`
 //! ```
 //!
-//! Deliberately absent: several places for one finding.
+//! Several places for one finding are not supported.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,4 @@
 //! Commits, their changes, and what happened to one entity, as they are shown.
-//!
-//! Deliberately absent: proof; `follow` has that.
 
 use registry_proto::v1;
 use serde::Serialize;

@@ -1,6 +1,4 @@
 //! Gateways: the fields of `--output json`, and how long they are behind in words.
-//!
-//! Deliberately absent: colours and columns.
 
 use std::{fmt, time::Duration};
 

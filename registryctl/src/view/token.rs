@@ -1,6 +1,4 @@
 //! Tokens, roles, and the trail of tokens, as they are shown.
-//!
-//! Deliberately absent: the text of a token.
 
 use registry_proto::v1;
 use serde::Serialize;

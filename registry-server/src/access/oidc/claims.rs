@@ -1,6 +1,4 @@
 //! From the claims of a proven token to a principal.
-//!
-//! Deliberately absent: the proof.
 
 use std::{net::SocketAddr, sync::Arc};
 

@@ -1,7 +1,7 @@
-//! The last refusals of gateways that have applied nothing since, for when they come again.
+//! The last rejections of gateways that have applied nothing since, kept across reconnects.
 //!
-//! Whoever comes under many names makes others be forgotten, not the server grow; a gateway that still
-//! refuses says so with every try. Deliberately absent: who follows; each seat has its own refusal too.
+//! The list is bounded, so a client with many names evicts other entries. A gateway that still rejects a
+//! revision reports it again on each attempt.
 
 use std::{
     collections::{BTreeMap, HashMap},

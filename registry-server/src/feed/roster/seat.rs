@@ -1,6 +1,4 @@
 //! A follower's seat: what it has been told, and what it has said of itself.
-//!
-//! Deliberately absent: the other seats.
 
 use std::{
     net::SocketAddr,

@@ -1,6 +1,4 @@
 //! Keeps a scope's part of the catalog up to date, as long as somebody follows it.
-//!
-//! Deliberately absent: whom the states are told to.
 
 use std::{
     sync::{Arc, Weak},

@@ -1,6 +1,4 @@
 //! Answers about history on the wire: differences, explained values, copies.
-//!
-//! Deliberately absent: requests; `history.rs` reads them.
 
 use bytes::Bytes;
 use registry_core::{

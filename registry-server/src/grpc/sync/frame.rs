@@ -1,8 +1,8 @@
 //! The frames of `Sync`: each message is encoded once, and all streams send the same bytes.
 //!
 //! Tonic would encode a message for each stream, or at least copy it into a buffer that the stream
-//! holds until its reader has taken it. Deliberately absent: compression, for which the same is
-//! true.
+//! holds until its reader has taken it. Compression is not supported: it would encode each message
+//! once per stream.
 
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};

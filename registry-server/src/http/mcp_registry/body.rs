@@ -1,6 +1,4 @@
 //! The bodies of requests: JSON, of bounded size, in bounded time, and only so many at once.
-//!
-//! Deliberately absent: what they mean.
 
 use std::time::Duration;
 

@@ -2,8 +2,7 @@
 //!
 //! VS Code asks for the second page with the bare cursor in the URL and without the words that were
 //! searched for, so a cursor is safe in URLs and carries the filters. A digest tells a cursor that
-//! was changed; it holds no secret and grants nothing. Deliberately absent: an end; a cursor stays
-//! good as long as the registry.
+//! was changed; it holds no secret and grants nothing. Cursors do not expire.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use mcp_registry::{Filter, Place};

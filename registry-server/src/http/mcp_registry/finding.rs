@@ -1,6 +1,4 @@
 //! What validation found, as clients of the API read it.
-//!
-//! Deliberately absent: which answer it leads to.
 
 use registry_core::Diagnostic;
 use serde::Serialize;

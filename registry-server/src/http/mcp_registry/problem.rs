@@ -1,7 +1,5 @@
 //! Errors of the API, in both forms that its clients read: `error` of its specification, and the
 //! members of RFC 7807, which its first implementation writes.
-//!
-//! Deliberately absent: details that only operators should read; the log has those.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},

@@ -1,7 +1,6 @@
 //! The parameters of a list.
 //!
 //! An empty parameter is as good as none, and one that the API does not know is not looked at.
-//! Deliberately absent: the cursors' form.
 
 use mcp_registry::{Filter, Place};
 use registry_core::Timestamp;

@@ -1,7 +1,7 @@
 //! Lists of servers, lists of their versions, and one version.
 //!
-//! An assistant that hears anything but 200 or 404 of a version blocks its user's servers, so nothing
-//! else is said here. Deliberately absent: who asks; clients cannot say.
+//! An assistant that hears anything but 200 or 404 of a version blocks its user's servers, so
+//! nothing else is said here.
 
 use std::sync::Arc;
 

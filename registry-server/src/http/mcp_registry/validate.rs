@@ -1,7 +1,7 @@
 //! `POST /v0.1/validate`: is this a `server.json` that this registry would read?
 //!
 //! The answer is always 200; whether it is one stands in the body. Documents are looked at beside
-//! the runtime, a few at once. Deliberately absent: what is registered already.
+//! the runtime, a few at once.
 
 use std::sync::Arc;
 

@@ -2,7 +2,6 @@
 //!
 //! Both are ordinary commits: a published `server.json` is registered as a server entity, a status
 //! is a lifecycle. What is published never changes, so replacing and deleting are not implemented.
-//! Deliberately absent: who may do it, which `access/` decides.
 
 mod guard;
 mod status;

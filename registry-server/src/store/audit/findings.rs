@@ -1,6 +1,4 @@
 //! What a verification found, in words.
-//!
-//! Deliberately absent: looking for it.
 
 use std::fmt::{self, Display};
 

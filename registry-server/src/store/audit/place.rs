@@ -1,6 +1,4 @@
 //! Where something was found, in words.
-//!
-//! Deliberately absent: what was found.
 
 use std::fmt;
 

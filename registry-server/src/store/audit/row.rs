@@ -1,6 +1,4 @@
 //! Rows just as they are kept, to be held against what the log says.
-//!
-//! Deliberately absent: their way into the domain, for which the rows of `store/row.rs` are.
 
 use registry_core::Key;
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};

@@ -1,7 +1,7 @@
 //! What stands around the log: its tables themselves, rows of no commit, the row that says which registry this is, and the
 //! triggers that keep the log from being edited, with whatever else could meddle with a write.
 //!
-//! Deliberately absent: constraints, indexes and rights; they do not say what happened.
+//! Constraints, indexes and grants are not verified.
 
 use registry_core::{RegistryId, checkpoint::VerifierKey, limits};
 

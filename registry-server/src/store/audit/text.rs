@@ -1,6 +1,4 @@
 //! A text just as it is kept. SQLite takes any bytes for one, and the reading must go on.
-//!
-//! Deliberately absent: times, which Postgres does not keep as text (`store/at.rs`).
 
 use std::{borrow::Cow, ops::Deref};
 

@@ -1,8 +1,7 @@
 //! What the log folds to, held against what the tables say.
 //!
 //! Each commit is proved by the chain. Then its rows have to be those that an append of it writes,
-//! to the letter; and the rows of entities those that all appends together leave. Deliberately
-//! absent: reading the tables.
+//! to the letter; and the rows of entities those that all appends together leave.
 
 use std::{collections::HashMap, iter::Peekable, vec::IntoIter};
 

@@ -1,6 +1,4 @@
 //! Appending to Postgres: one statement, see `append.sql`.
-//!
-//! Deliberately absent: retries; whoever calls knows whether the commits are still right.
 
 use registry_core::Revision;
 use sqlx::{

@@ -1,8 +1,7 @@
 //! The servers of one URL, of which one takes writes: which that is now.
 //!
-//! The driver knows one server, so several are tried here until one is not in recovery. Deliberately
-//! absent: promoting a standby, and keeping the former primary from taking writes; whatever fails
-//! over does both.
+//! The driver knows one server, so several are tried here until one is not in recovery. Promotion of
+//! a standby and fencing of the former primary are not supported: the failover tool does both.
 
 use std::{
     io,

@@ -1,6 +1,4 @@
 //! What Postgres's error codes mean to us.
-//!
-//! Deliberately absent: codes that only a bug could bring; they are [`Error::Refused`].
 
 use crate::store::{Error, backend::Refusal};
 

@@ -1,6 +1,4 @@
 //! Appending to a SQLite file: one immediate transaction, many rows a statement.
-//!
-//! Deliberately absent: retries; whoever calls knows whether the commits are still right.
 
 use registry_core::Revision;
 use sqlx::{Connection as _, QueryBuilder, Sqlite, SqliteConnection};

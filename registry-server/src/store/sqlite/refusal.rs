@@ -1,6 +1,4 @@
 //! What SQLite's result codes mean to us.
-//!
-//! Deliberately absent: codes that only a bug could bring; they are [`Error::Refused`].
 
 use super::identity::Moved;
 use crate::store::{Error, backend::Refusal};

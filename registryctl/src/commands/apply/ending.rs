@@ -1,6 +1,4 @@
 //! How an apply ended, and the wait for gateways where one was asked for.
-//!
-//! Deliberately absent: refusals, which end before this.
 
 use registry_proto::v1;
 use serde::Serialize;

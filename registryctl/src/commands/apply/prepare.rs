@@ -1,8 +1,6 @@
 //! What a batch becomes before it is planned: conflicts settled, what is gone retired, and what is
 //! there again restored. All of it is
 //! decided against the registry at one revision, and the commit is refused if that is not the head.
-//!
-//! Deliberately absent: the decisions, which are the core's.
 
 use std::fmt;
 

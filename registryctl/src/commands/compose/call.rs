@@ -1,6 +1,6 @@
 //! `compose run`: one call of a tool at a gateway, with what was done of it.
 //!
-//! Deliberately absent: questions of tools to their callers; there is nobody to answer.
+//! Elicitation is not supported: the command has no user to ask.
 
 use std::{fs, time::Duration};
 

@@ -1,6 +1,4 @@
 //! What a composition does, as lines and as a picture.
-//!
-//! Deliberately absent: bindings and conditions; the document has those.
 
 use registry_core::spec::{Operation, Spec, Target};
 

@@ -1,8 +1,7 @@
 //! `diff A..B`: what was registered, deprecated, retired, restored and set between two points in
 //! history, with the differences inside of new versions.
 //!
-//! Each page is shown as it comes, so that nothing grows with the history. Deliberately absent: who
-//! did it and what happened in between; `log` says that.
+//! Each page is shown as it comes, so that nothing grows with the history.
 
 mod view;
 

@@ -1,6 +1,4 @@
 //! The admin address of a gateway: JSON over HTTP, with its token where it asks for one.
-//!
-//! Deliberately absent: what the answers mean.
 
 use std::{fs, path::Path, time::Duration};
 

@@ -1,6 +1,6 @@
 //! `gateway sagas`: the sagas that a gateway knows, and undoing what is left of one.
 //!
-//! Deliberately absent: undoing a saga that has completed; nobody can do that.
+//! A completed saga cannot be undone.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! `import a2a`: an agent's card as an agent of the registry.
 //!
-//! Deliberately absent: the extended card, and checking signatures.
+//! The extended card and verification of signatures are not supported.
 
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
 //! Fetching the one document that the user named: bounded in size and time, and never from another
 //! origin (scheme, host and port) than the one that was named.
 //!
-//! Deliberately absent: credentials; what is fetched is public to whoever runs the command.
+//! Credentials are not supported: the document must be public to the user of the command.
 
 use std::time::Duration;
 

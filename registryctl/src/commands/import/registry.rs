@@ -1,6 +1,4 @@
 //! `import registry`: an old or loose registry file, repaired.
-//!
-//! Deliberately absent: the repairs, which are the core's.
 
 use registry_import::{Imported, registry_file};
 

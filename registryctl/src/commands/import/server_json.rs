@@ -1,7 +1,7 @@
 //! `import server-json`: the documents of a `server.json`, or of what an MCP registry answered, as
 //! server entities.
 //!
-//! Deliberately absent: further pages of a registry's list; a person is told that there are some.
+//! Further pages of a registry's list are not read; the command reports that they exist.
 
 use std::path::Path;
 

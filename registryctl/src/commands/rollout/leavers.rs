@@ -1,7 +1,5 @@
 //! Gateways that were connected while the caller waits and are not any more: for a moment they may be
 //! on their way to another server, or to this one after a restart.
-//!
-//! Deliberately absent: those that were gone before.
 
 use std::collections::BTreeMap;
 

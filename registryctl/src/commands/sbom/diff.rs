@@ -1,6 +1,6 @@
 //! `sbom diff`: what is different between two bills, from files or from the registry.
 //!
-//! Deliberately absent: validation of files; what can be read of them is compared.
+//! Files are not validated: only the readable parts are compared.
 
 use std::fs;
 

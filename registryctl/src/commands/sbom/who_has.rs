@@ -1,6 +1,4 @@
 //! `sbom who-has`: what contains an entity, page by page until all are there.
-//!
-//! Deliberately absent: what breaks when it goes; that takes lifecycles into account.
 
 use registry_proto::{convert, v1};
 use serde::Serialize;

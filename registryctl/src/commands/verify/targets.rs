@@ -1,6 +1,4 @@
 //! Where registered servers are: as the user says, or as a gateway is configured.
-//!
-//! Deliberately absent: the rest of a gateway's configuration; the gateway checks that itself.
 
 use registry_core::{Key, Kind};
 use serde_json::Value;

@@ -1,6 +1,4 @@
 //! Where boxes and lines end up.
-//!
-//! Deliberately absent: beauty.
 
 use super::*;
 

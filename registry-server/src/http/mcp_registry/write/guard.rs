@@ -1,7 +1,7 @@
 //! Keeps web pages from changing anything: a browser sends a plain `POST` to a loopback address from
 //! any page, and says from which.
 //!
-//! Deliberately absent: a list of origins that may; clients that publish are programs.
+//! A list of allowed origins is not supported: clients that publish are programs.
 
 use axum::{
     extract::Request,

@@ -1,6 +1,6 @@
 //! The status of one version, or of all: `active`, `deprecated`, `deleted`.
 //!
-//! Deliberately absent: replacements and dates, which the API does not have; `registryctl` has them.
+//! Replacements and dates are not supported by this API; `registryctl` sets them.
 
 use std::sync::Arc;
 

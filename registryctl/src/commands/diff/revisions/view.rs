@@ -1,6 +1,4 @@
 //! One difference between two revisions: as `--output json` has it, and in a line.
-//!
-//! Deliberately absent: colours and the order of lines.
 
 use std::fmt;
 
