@@ -43,14 +43,22 @@ const NEW_FOR: Duration = Duration::from_millis(100);
 /// How long to wait when no connection can be accepted (no file descriptors, say).
 const BREATHER: Duration = Duration::from_millis(100);
 
-/// Accepts connections without end, at most `most` at once; others wait in the kernel's queue. Those
-/// of an address beyond `of_address` are closed. No connection waits for another one's handshake.
+/// The maximum numbers of open connections.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Connections of all addresses. More wait in the kernel's queue.
+    pub(crate) all: usize,
+    /// Connections of one address. More are closed.
+    pub(crate) per_address: usize,
+}
+
+/// Accepts connections. No connection waits for the handshake of another one.
 pub(crate) fn connections(
     listener: TcpListener,
-    (most, of_address): (usize, usize),
+    limits: Limits,
     tls: Option<Acceptor>,
 ) -> impl Stream<Item = io::Result<Connection>> {
-    let room = Room::new(most, AddressLimit::new(of_address, NEW_OF_ADDRESS), NEW);
+    let room = Room::new(limits.all, AddressLimit::new(limits.per_address, NEW_OF_ADDRESS), NEW);
     stream::unfold((listener, room), move |(listener, room)| {
         let tls = tls.clone();
         async move {
@@ -63,7 +71,7 @@ pub(crate) fn connections(
             Some((opening, (listener, room)))
         }
     })
-    .buffer_unordered(most)
+    .buffer_unordered(limits.all)
     .filter_map(|opened| ready(opened.map(Ok)))
 }
 
@@ -268,7 +276,8 @@ mod tests {
     async fn no_more_than_allowed_are_open_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut connections = std::pin::pin!(connections(listener, (1, 1), None));
+        let mut connections =
+            std::pin::pin!(connections(listener, Limits { all: 1, per_address: 1 }, None));
         let _clients = [TcpStream::connect(address).await, TcpStream::connect(address).await];
         let first = connections.next().await.unwrap().unwrap();
         let patience = Duration::from_millis(200);

@@ -41,8 +41,8 @@ use crate::{
 /// Most documents of the MCP registry API that are checked at once.
 const VALIDATIONS: usize = 2;
 
-/// Most connections to the admin address, in all and of one address.
-const ADMIN_CONNECTIONS: (usize, usize) = (256, 64);
+/// Connections to the admin address.
+const ADMIN_CONNECTIONS: connections::Limits = connections::Limits { all: 256, per_address: 64 };
 
 /// Largest headers of a request.
 const MAX_HEADER_BYTES: u32 = 32 * 1024;
@@ -193,10 +193,13 @@ impl Server {
         let routes = layers::join(services, http::router(self.app.clone()));
         let routes = layers::around(gate::layer(routes, self.app.access.clone()));
         let refuse = CancellationToken::new();
-        let most = (self.config.max_connections, self.config.address_connections());
+        let limits = connections::Limits {
+            all: self.config.max_connections,
+            per_address: self.config.address_connections(),
+        };
         let serving =
             self.transport().add_routes(Routes::from(routes)).serve_with_incoming_shutdown(
-                connections::connections(listener, most, self.tls.clone()),
+                connections::connections(listener, limits, self.tls.clone()),
                 refuse.clone().cancelled_owned(),
             );
         let mut serving = std::pin::pin!(serving);
