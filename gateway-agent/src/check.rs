@@ -15,7 +15,7 @@ pub fn check(config: &Config) -> Result<Vec<Finding>, String> {
     let admission = config.registry.admission();
     let catalog = match &config.registry.source.address {
         Source::File(path) => source::load_file(path, &admission)?,
-        Source::Grpc(_) | Source::Http(_) => {
+        Source::Grpc(_) | Source::Http(_) | Source::Discovered => {
             let cache = &config.registry.cache;
             Cache::read(cache, &admission).ok_or_else(|| {
                 format!(

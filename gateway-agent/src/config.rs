@@ -6,6 +6,7 @@ mod auth;
 mod credentials;
 mod identity;
 mod load;
+mod mcp_servers;
 mod problem;
 mod reach;
 mod read;
@@ -41,7 +42,7 @@ use crate::{
     identity::settings::{AuthenticatorConfig, IdentityConfig, ProofsConfig},
     origin::OriginPolicy,
     pipeline::{self, ToolLimits},
-    source::SourceConfig,
+    source::{DiscoveryConfig, SourceConfig},
     startup::StartupValidation,
     trace::settings::TracingConfig,
 };
@@ -68,8 +69,10 @@ pub struct Config {
     pub identity: IdentityConfig,
     /// How callers authenticate.
     pub proofs: ProofsConfig,
-    /// The upstreams.
+    /// The upstreams, with those of `mcp_servers`.
     pub targets: Vec<TargetConfig>,
+    /// The file of MCP servers.
+    pub mcp_servers: Option<DiscoveryConfig>,
     /// Values of `${NAME}` in defaults of tools.
     pub variables: BTreeMap<String, String>,
     /// Maximum size of a request from a caller, in bytes.

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     connections::Door,
-    reload::{Reloader, Stamp},
+    reload::{Reloader, Stamps},
 };
 use crate::{
     admin,
@@ -39,8 +39,8 @@ use crate::{
     identity::doorkeeper::Doorkeeper,
     mcp::Mcp,
     pipeline::{Gateway, GatewayHandle, Parts, recover_sagas},
-    seal::KeyFile,
-    source::{self, Rejected, Source},
+    seal::{KeyFile, Sealer},
+    source::{self, Discovery, Rejected, Source},
     tls_metrics,
     trace::Tracer,
 };
@@ -89,43 +89,38 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     // First: whatever is written from now on is taken over.
-    let stamp = Stamp::of(&config.args.file()).await;
+    let stamps = Stamps::of(&config).await;
     let metrics = health::install_metrics();
-    let counts = Counts {
-        changed: tls_metrics::count_change,
-        refused: tls_metrics::count_rejected_certificate,
-    };
-    let tls = config.tls.clone().map(|files| Acceptor::open(files, counts)).transpose()?;
-    let doorkeeper = Doorkeeper::open(config.authenticator()).await?;
-    let upstreams = Upstreams::start(&config.targets, config.limits);
-    let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
-    let watchman = Watchman::new(cache.clone(), config.registry.max_staleness);
-    let catalog = cache.subscribe();
-    let definitions = upstreams.definitions();
-    let contracts = Arc::new(Contracts::open(
-        &config.registry.cache,
-        config.contracts(),
-        definitions.borrow().clone(),
-    ));
-    let sagas = Sagas::open(&config.registry.cache).map_err(Error::Sagas)?;
-    let compositions = Arc::new(Memory::new(sagas));
-    let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
-    let sealer = Arc::new(keys.open());
-    let tracer = Tracer::start(&config.tracing, &config.name);
-    let parts = Parts {
-        catalog,
-        watchman: watchman.clone(),
-        upstreams: upstreams.clone(),
-        contracts: contracts.clone(),
-        compositions: compositions.clone(),
-        sealer: Arc::clone(&sealer),
-        tracer: Arc::clone(&tracer),
-    };
-    let gateway = GatewayHandle::new(Gateway::new(config.pipeline(), doorkeeper, parts));
+    let Assembly {
+        tls,
+        cache,
+        writer,
+        watchman,
+        upstreams,
+        contracts,
+        compositions,
+        keys,
+        sealer,
+        tracer,
+        gateway,
+    } = Assembly::open(&config).await?;
     let mcp = Mcp::new(gateway.clone());
     let reloader =
-        Arc::new(Reloader::new((config.clone(), stamp), gateway.clone(), contracts.clone()));
-    let status = Status::new(&name_of(&config.registry.source.address));
+        Arc::new(Reloader::new((config.clone(), stamps), gateway.clone(), contracts.clone()));
+    let status = Status::new(&name_of(&config));
+    let stop = CancellationToken::new();
+    let feed = Feed {
+        cache: cache.clone(),
+        watchman: watchman.clone(),
+        status: status.clone(),
+        admission: config.registry.admission(),
+        stop: stop.clone(),
+    };
+    let mut discovery = Discovery::new(
+        reloader.mcp_servers(),
+        upstreams.clone(),
+        config.args.data().join("registry.json"),
+    );
     let health = Health {
         cache: cache.clone(),
         watchman: watchman.clone(),
@@ -143,9 +138,18 @@ pub async fn run(
     let of_address = config.address_connections.unwrap_or_else(capacity::address_connections);
     let door = Door { listener, tls, lanes: lanes.clone(), of_address };
     let callers = layers::around(mcp.router().merge(probes));
-    let mut running = Running::start(door, callers, (cache, writer))?;
+    let mut shutdown = pin!(shutdown);
+    tokio::select! {
+        prepared = source::prepare(&config.registry.source, &mut discovery, &feed) => prepared?,
+        () = &mut shutdown => {
+            upstreams.shutdown().await;
+            return Ok(());
+        }
+    }
+    let mut running = Running::start(door, callers, (cache, writer), stop)?;
     running.admin = admin.map(|(door, router)| running.serve_admin(door, router));
-    tokio::spawn(contracts.keep(running.cache.subscribe(), definitions, running.stop.clone()));
+    let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
+    tokio::spawn(contracts.keep(catalog, definitions, running.stop.clone()));
     let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
     tokio::spawn(findings::keep(catalog, definitions, running.stop.clone()));
     recover_sagas(&gateway.current());
@@ -153,9 +157,11 @@ pub async fn run(
     tokio::spawn(async move { stop.run_until_cancelled(keys.keep(sealer)).await });
     let (stop, watching) = (running.stop.clone(), Arc::clone(&reloader));
     tokio::spawn(async move { stop.run_until_cancelled(watching.watch()).await });
-    let mut following = running.follow(config, (watchman, status));
+    let mut following = tokio::spawn(async move {
+        source::follow(&config.registry.source, config.name, discovery, feed).await
+    });
     let outcome = tokio::select! {
-        () = shutdown => Ok(()),
+        () = &mut shutdown => Ok(()),
         ended = &mut following => rejected(ended),
     };
     draining.cancel();
@@ -175,6 +181,71 @@ pub async fn run(
     drop(lanes);
     tracer.shutdown().await;
     outcome
+}
+
+/// The parts of a gateway before it serves.
+struct Assembly {
+    tls: Option<Acceptor>,
+    cache: Cache,
+    writer: Writer,
+    watchman: Watchman,
+    upstreams: Arc<Upstreams>,
+    contracts: Arc<Contracts>,
+    compositions: Arc<Memory>,
+    keys: KeyFile,
+    sealer: Arc<Sealer>,
+    tracer: Arc<Tracer>,
+    gateway: GatewayHandle,
+}
+
+impl Assembly {
+    /// Opens the files of a gateway and connects its upstreams.
+    async fn open(config: &Config) -> Result<Self, Error> {
+        let counts = Counts {
+            changed: tls_metrics::count_change,
+            refused: tls_metrics::count_rejected_certificate,
+        };
+        let tls = config.tls.clone().map(|files| Acceptor::open(files, counts)).transpose()?;
+        let doorkeeper = Doorkeeper::open(config.authenticator()).await?;
+        let upstreams = Upstreams::start(&config.targets, config.limits);
+        let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
+        let watchman = Watchman::new(cache.clone(), config.registry.max_staleness);
+        let catalog = cache.subscribe();
+        let definitions = upstreams.definitions();
+        let contracts = Arc::new(Contracts::open(
+            &config.registry.cache,
+            config.contracts(),
+            definitions.borrow().clone(),
+        ));
+        let sagas = Sagas::open(&config.registry.cache).map_err(Error::Sagas)?;
+        let compositions = Arc::new(Memory::new(sagas));
+        let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
+        let sealer = Arc::new(keys.open());
+        let tracer = Tracer::start(&config.tracing, &config.name);
+        let parts = Parts {
+            catalog,
+            watchman: watchman.clone(),
+            upstreams: upstreams.clone(),
+            contracts: contracts.clone(),
+            compositions: compositions.clone(),
+            sealer: Arc::clone(&sealer),
+            tracer: Arc::clone(&tracer),
+        };
+        let gateway = GatewayHandle::new(Gateway::new(config.pipeline(), doorkeeper, parts));
+        Ok(Self {
+            tls,
+            cache,
+            writer,
+            watchman,
+            upstreams,
+            contracts,
+            compositions,
+            keys,
+            sealer,
+            tracer,
+            gateway,
+        })
+    }
 }
 
 /// The routes for operators.
@@ -234,10 +305,11 @@ impl Running {
         door: Door,
         router: Router,
         (cache, writer): (Cache, Writer),
+        stop: CancellationToken,
     ) -> std::io::Result<Self> {
         let address = door.listener.local_addr()?;
         let scheme = if door.tls.is_some() { "https" } else { "http" };
-        let [stop, cut, stop_admin, stop_writing] = [(); 4].map(|()| CancellationToken::new());
+        let [cut, stop_admin, stop_writing] = [(); 3].map(|()| CancellationToken::new());
         let serving = connections::serve(door, router, (stop.clone(), cut.clone()));
         let (serving, writing) =
             (tokio::spawn(serving), tokio::spawn(writer.run(stop_writing.clone())));
@@ -266,24 +338,6 @@ impl Running {
                     serving.await;
                 }
             }
-        })
-    }
-
-    /// Begins to follow the source.
-    fn follow(
-        &self,
-        config: Config,
-        (watchman, status): (Watchman, Status),
-    ) -> JoinHandle<Result<(), Rejected>> {
-        let feed = Feed {
-            cache: self.cache.clone(),
-            watchman,
-            status,
-            admission: config.registry.admission(),
-            stop: self.stop.clone(),
-        };
-        tokio::spawn(async move {
-            source::follow(&config.registry.source, config.name.clone(), feed).await
         })
     }
 
@@ -320,10 +374,14 @@ fn announce(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-fn name_of(source: &Source) -> String {
-    match source {
+fn name_of(config: &Config) -> String {
+    match &config.registry.source.address {
         Source::Grpc(addresses) => addresses.join(",").replace("http", "grpc"),
         Source::Http(url) => redact_url(url),
         Source::File(path) => format!("file://{}", path.display()),
+        Source::Discovered => {
+            let file = config.mcp_servers.as_ref().map(|servers| servers.file.display());
+            file.map(|file| file.to_string()).unwrap_or_default()
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! Deliberately absent: `grpc://`, which is `sync.rs`; here it is only started.
 
 mod content;
+mod discovered;
 mod file;
 mod http;
 mod intake;
@@ -14,15 +15,33 @@ use registry_follow::{Follower, Timing};
 pub(crate) use self::file::load as load_file;
 pub use self::{
     content::Rejected,
+    discovered::{Discovery, DiscoveryConfig},
     settings::{InvalidSource, ScopeConfig, Source, SourceConfig},
 };
 
 use crate::{feed::Feed, sync};
 
+/// Waits for the first catalog of a source that has one within seconds.
+pub async fn prepare(
+    config: &SourceConfig,
+    discovery: &mut Discovery,
+    feed: &Feed,
+) -> Result<(), Rejected> {
+    match config.address {
+        Source::Discovered => discovery.first(feed).await,
+        Source::Grpc(_) | Source::Http(_) | Source::File(_) => Ok(()),
+    }
+}
+
 /// Follows the source until it is stopped. `gateway` is the name of the gateway in the registry.
 ///
 /// Fails if there is no catalog to serve and the first one is rejected.
-pub async fn follow(config: &SourceConfig, gateway: String, feed: Feed) -> Result<(), Rejected> {
+pub async fn follow(
+    config: &SourceConfig,
+    gateway: String,
+    discovery: Discovery,
+    feed: Feed,
+) -> Result<(), Rejected> {
     match &config.address {
         Source::Grpc(addresses) => {
             let (scope, keep) = scope::follow(&config.scope);
@@ -40,5 +59,6 @@ pub async fn follow(config: &SourceConfig, gateway: String, feed: Feed) -> Resul
         }
         Source::Http(url) => http::poll(url, config, feed).await,
         Source::File(path) => file::watch(path, feed).await,
+        Source::Discovered => discovery.follow(feed).await,
     }
 }

@@ -4,7 +4,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
 };
 
@@ -65,6 +65,11 @@ impl Definitions {
     /// What one server has besides tools.
     pub fn features(&self, server: &Key) -> Option<&Arc<Features>> {
         self.features.get(&self.route(server)?.target)
+    }
+
+    /// The lists of a target; `None` until it was reached.
+    pub fn lists(&self, target: &TargetId) -> Option<(&Arc<Tools>, &Arc<Features>)> {
+        self.tools.get(target).zip(self.features.get(target))
     }
 
     /// The interfaces of MCP Apps that keep their URIs.
@@ -133,6 +138,8 @@ impl Definitions {
 #[derive(Debug, Default, PartialEq)]
 pub struct Tools {
     by_name: BTreeMap<Box<str>, Tool>,
+    /// The names of the tools in the order of the list.
+    order: Vec<Box<str>>,
     /// What is listed, but cannot be used, and why.
     left_out: Vec<(String, InvalidTool)>,
     /// The interfaces of MCP Apps that the tools name in `_meta`.
@@ -160,6 +167,11 @@ impl Tools {
     /// All tools in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         self.by_name.iter().map(|(name, tool)| (name.as_ref(), &*tool.definition))
+    }
+
+    /// All tools in the order of the server's list.
+    pub fn in_order(&self) -> impl Iterator<Item = &RawValue> {
+        self.order.iter().filter_map(|name| self.find(name))
     }
 
     /// Whether a tool is listed in a way that forbids to use it.
@@ -192,7 +204,12 @@ impl Tools {
         let page: Page<'_> = jsonrpc::read_object(page).ok_or(Breach::Shape("tools/list"))?;
         for definition in page.tools {
             match Tool::parse(definition, &mut self.interfaces) {
-                Ok((name, tool)) => _ = self.by_name.entry(name).or_insert(tool),
+                Ok((name, tool)) => {
+                    if let Entry::Vacant(entry) = self.by_name.entry(name) {
+                        self.order.push(entry.key().clone());
+                        entry.insert(tool);
+                    }
+                }
                 Err(left_out) => self.left_out.push(left_out),
             }
         }
@@ -290,6 +307,8 @@ mod tests {
         assert_eq!(listed, [("a", r#"{"name":"a"}"#), ("b", r#"{"name":"b","x":1.0}"#)]);
         let left_out: Vec<_> = tools.left_out.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(left_out, ["", "", "bad"]);
+        let in_order: Vec<_> = tools.in_order().map(RawValue::get).collect();
+        assert_eq!(in_order, [r#"{"name":"b","x":1.0}"#, r#"{"name":"a"}"#]);
         let asked = ["bad", "a", "unheard of"].map(|name| tools.has_left_out(name));
         assert_eq!(asked, [true, false, false]);
         for none in ["[]", r#"[[{"name":"a"}],null]"#] {

@@ -45,6 +45,7 @@ impl PartialEq for Features {
             && is_same(&self.templates, &other.templates)
             && self.about.capabilities.as_json() == other.about.capabilities.as_json()
             && self.about.instructions == other.about.instructions
+            && self.info().map(RawValue::get) == other.info().map(RawValue::get)
             && self.prefix == other.prefix
     }
 }
@@ -85,6 +86,11 @@ impl Features {
     /// How the target's tools are best used, in its own words.
     pub fn instructions(&self) -> Option<&str> {
         self.about.instructions.as_deref()
+    }
+
+    /// The target's `serverInfo`.
+    pub fn info(&self) -> Option<&RawValue> {
+        self.about.info.as_deref()
     }
 
     /// Whether calls of its tools can be tasks as in 2025-11-25.

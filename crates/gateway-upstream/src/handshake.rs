@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: asking; the transports do, each in its own way.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use gateway_protocol::{
     jsonrpc::{code, read_object},
@@ -15,6 +15,8 @@ use super::{
     error::{Breach, Error},
     reply::Reply,
 };
+/// The key of `serverInfo` in `_meta`.
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// What to speak after an answer to `server/discover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +75,8 @@ pub(super) struct About {
     pub(super) capabilities: Capabilities,
     /// How its tools are best used, for the model.
     pub(super) instructions: Option<String>,
+    /// Its `serverInfo`.
+    pub(super) info: Option<Arc<RawValue>>,
 }
 
 impl About {
@@ -83,11 +87,19 @@ impl About {
             #[serde(borrow)]
             capabilities: Option<&'a RawValue>,
             instructions: Option<String>,
+            #[serde(borrow, rename = "serverInfo")]
+            info: Option<&'a RawValue>,
+            #[serde(borrow, rename = "_meta")]
+            meta: Option<&'a RawValue>,
         }
         let Reply::Result(raw) = reply else { return None };
-        let Said { capabilities, instructions } = read_object(raw)?;
+        let Said { capabilities, instructions, info, meta } = read_object(raw)?;
         let capabilities = capabilities.map(Capabilities::from).unwrap_or_default();
-        Some(Self { capabilities, instructions })
+        // 2025-11-25 has it in the result of `initialize`, 2026-07-28 in `_meta`.
+        let meta = meta.and_then(|raw| Object::parse(raw).ok());
+        let info = info.or_else(|| meta.as_ref()?.find(SERVER_INFO));
+        let info = info.map(|raw| Arc::from(raw.to_owned()));
+        Some(Self { capabilities, instructions, info })
     }
 }
 

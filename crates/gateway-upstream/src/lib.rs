@@ -211,13 +211,10 @@ impl Upstreams {
         self.roster.route(server)
     }
 
-    /// Whether the target of a registered server answers; `None` without a target.
+    /// Whether the target of a registered server answers; `None` without a target, or without one that
+    /// was started.
     pub fn is_up(&self, server: &Key) -> Option<bool> {
-        match self.target(server) {
-            Ok(target) => Some(matches!(target.health().state, TargetState::Up { .. })),
-            Err(Error::NotConfigured { .. }) => None,
-            Err(_) => Some(false),
-        }
+        self.roster.is_up(server)
     }
 
     /// Requests a new check of a target. `Some(false)`: the target is stopped; `None`: there is none.
@@ -234,6 +231,11 @@ impl Upstreams {
     /// Starts a target that was stopped, and says whether there is one.
     pub fn start_again(&self, target: &TargetId) -> bool {
         self.roster.start(target)
+    }
+
+    /// Stops a target that is not connected at start, until its first call.
+    pub fn rest(&self, target: &TargetId) {
+        self.roster.rest(target);
     }
 
     /// Ends everything that runs in the background, and every child process. New calls are

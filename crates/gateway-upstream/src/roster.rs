@@ -52,8 +52,17 @@ struct Entry {
     limits: UpstreamLimits,
     /// They outlive a target that is started anew.
     subscriptions: Arc<Subscriptions>,
-    /// `None`: an operator has stopped it.
-    running: Option<Arc<Target>>,
+    state: State,
+}
+
+/// Whether a target runs.
+#[derive(Debug, Clone)]
+enum State {
+    Running(Arc<Target>),
+    /// It is started at its first call.
+    Idle,
+    /// An operator has stopped it.
+    Stopped,
 }
 
 impl Roster {
@@ -75,15 +84,49 @@ impl Roster {
 
     /// The target of a registered server.
     pub(super) fn find(&self, server: &Key) -> Result<Arc<Target>, Error> {
-        let entry = self.entry_of(server);
-        let entry = entry.ok_or_else(|| Error::NotConfigured { server: server.clone() })?;
-        entry.running.ok_or_else(|| Error::Stopped { server: server.clone() })
+        let unknown = || Error::NotConfigured { server: server.clone() };
+        let stopped = || Error::Stopped { server: server.clone() };
+        let entry = self.entry_of(server).ok_or_else(unknown)?;
+        if matches!(entry.state, State::Idle) {
+            self.wake(&entry.config.server);
+            let woken = self.entry_of(server).ok_or_else(unknown)?;
+            return woken.running().cloned().ok_or_else(stopped);
+        }
+        entry.running().cloned().ok_or_else(stopped)
+    }
+
+    /// Whether the target of a registered server answers; `None`: it has no target, or none that was
+    /// started.
+    pub(super) fn is_up(&self, server: &Key) -> Option<bool> {
+        match self.entry_of(server)?.state {
+            State::Running(target) => Some(target.is_up()),
+            State::Idle => None,
+            State::Stopped => Some(false),
+        }
+    }
+
+    /// Starts a target that waits for its first call.
+    fn wake(&self, server: &TargetId) {
+        self.change_one(server, |entry| match entry.state {
+            State::Idle => self.started(entry),
+            State::Running(_) | State::Stopped => entry.clone(),
+        });
+    }
+
+    /// Stops a target that is not connected at start, until its first call.
+    pub(super) fn rest(&self, server: &TargetId) {
+        self.change_one(server, |entry| match entry.state {
+            State::Running(_) if !entry.config.auto_start => {
+                Entry { state: State::Idle, ..entry.clone() }
+            }
+            _ => entry.clone(),
+        });
     }
 
     /// Requests a new check of a target. `Some(false)`: the target is stopped; `None`: there is none.
     pub(super) fn check(&self, target: &TargetId) -> Option<bool> {
         let entries = self.entries.load();
-        let running = entries.get(target)?.running.as_ref();
+        let running = entries.get(target)?.running();
         Some(running.inspect(|target| target.check()).is_some())
     }
 
@@ -105,7 +148,7 @@ impl Roster {
     /// All that run.
     pub(super) fn running(&self) -> impl Iterator<Item = Arc<Target>> + use<> {
         let running: Vec<_> =
-            self.entries.load().values().filter_map(|entry| entry.running.clone()).collect();
+            self.entries.load().values().filter_map(|entry| entry.running().cloned()).collect();
         running.into_iter()
     }
 
@@ -144,19 +187,25 @@ impl Roster {
 
     /// Stops a target, and says whether there is one; its calls are refused until it is started.
     pub(super) fn stop(&self, server: &TargetId) -> bool {
-        self.change_one(server, |entry| Entry { running: None, ..entry.clone() })
+        self.change_one(server, |entry| Entry { state: State::Stopped, ..entry.clone() })
     }
 
     /// Starts a target that was stopped, and says whether there is one.
     pub(super) fn start(&self, server: &TargetId) -> bool {
         self.change_one(server, |entry| {
-            if entry.running.as_ref().is_some_and(|target| !target.is_broken()) {
+            if entry.running().is_some_and(|target| !target.is_broken()) {
                 return entry.clone();
             }
-            let config = std::slice::from_ref(&*entry.config);
-            let client = Client::new(config, entry.limits, self.tasks.clone());
-            self.entry(&entry.config, entry.limits, Some(entry), &client)
+            self.started(entry)
         })
+    }
+
+    /// The same entry with its target started.
+    fn started(&self, entry: &Entry) -> Entry {
+        let config = std::slice::from_ref(&*entry.config);
+        let client = Client::new(config, entry.limits, self.tasks.clone());
+        let state = self.begin(&entry.config, entry.limits, &entry.subscriptions, &client);
+        Entry { state, ..entry.clone() }
     }
 
     /// Begins a target in place of the one that is known.
@@ -171,18 +220,33 @@ impl Roster {
             Some(known) => Arc::clone(&known.subscriptions),
             None => self.subscriptions_of(&config.server),
         };
+        let state = if config.auto_start {
+            self.begin(config, limits, &subscriptions, client)
+        } else {
+            State::Idle
+        };
+        Entry { config: Arc::new(config.clone()), limits, subscriptions, state }
+    }
+
+    /// Begins a target.
+    fn begin(
+        &self,
+        config: &TargetConfig,
+        limits: UpstreamLimits,
+        subscriptions: &Arc<Subscriptions>,
+        client: &Client,
+    ) -> State {
         let start = Start {
             config,
-            limits,
+            limits: config.limits(limits),
             timing: self.timing,
             stop: &self.stop,
             publish: &self.publish,
             board: &self.board,
-            subscriptions: &subscriptions,
+            subscriptions,
         };
         let _there = self.runtime.enter();
-        let running = Some(Target::start(&start, client, &self.tasks));
-        Entry { config: Arc::new(config.clone()), limits, subscriptions, running }
+        State::Running(Target::start(&start, client, &self.tasks))
     }
 
     /// What is watched at a server outlives its target while anybody watches it.
@@ -214,10 +278,10 @@ impl Roster {
         let before = self.entries.load_full();
         let after = Arc::new(change(&before));
         self.entries.store(Arc::clone(&after));
-        for (server, target) in before.iter().filter_map(|(key, e)| Some((key, e.running.clone()?)))
-        {
-            let now = after.get(server).and_then(|entry| entry.running.as_ref());
-            if !now.is_some_and(|now| Arc::ptr_eq(now, &target)) {
+        for (server, target) in before.iter().filter_map(|(key, e)| Some((key, e.running()?))) {
+            let now = after.get(server).and_then(Entry::running);
+            if !now.is_some_and(|now| Arc::ptr_eq(now, target)) {
+                let target = Arc::clone(target);
                 self.tasks.spawn_on(async move { target.retire().await }, &self.runtime);
             }
         }
@@ -225,24 +289,33 @@ impl Roster {
 }
 
 impl Entry {
+    fn running(&self) -> Option<&Arc<Target>> {
+        match &self.state {
+            State::Running(target) => Some(target),
+            State::Idle | State::Stopped => None,
+        }
+    }
+
     /// Whether the target is configured so already, and needs no new attempt.
     fn is_as(&self, config: &TargetConfig, limits: UpstreamLimits) -> bool {
-        let is_broken = self.running.as_ref().is_some_and(|target| target.is_broken());
+        let is_broken = self.running().is_some_and(|target| target.is_broken());
         // A target does not need what callers see of it.
         let shown = TargetConfig { exposes: config.exposes.clone(), ..(*self.config).clone() };
         shown == *config && self.limits == limits && !is_broken
     }
 
     fn health(&self) -> TargetHealth {
-        if let Some(target) = &self.running {
-            return target.health();
-        }
+        let state = match &self.state {
+            State::Running(target) => return target.health(),
+            State::Idle => TargetState::Idle,
+            State::Stopped => TargetState::Stopped,
+        };
         TargetHealth {
             server: self.config.server.clone(),
             prefix: self.config.prefix.as_str().to_owned(),
             is_spared: false,
             load: Load::default(),
-            state: TargetState::Stopped,
+            state,
         }
     }
 }

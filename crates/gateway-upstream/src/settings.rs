@@ -1,6 +1,6 @@
 //! Settings of upstreams: targets, connections, authorization and limits.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use gateway_protocol::naming::Prefix;
 use registry_core::entity::Exposure;
@@ -21,6 +21,19 @@ pub struct TargetConfig {
     pub exposes: Option<Vec<Exposure>>,
     /// The connection to the upstream.
     pub transport: TransportConfig,
+    /// The timeout of connecting and of listing, each; `None`: those of [`UpstreamLimits`].
+    pub timeout: Option<Duration>,
+    /// Whether the upstream is connected at start. Otherwise it is connected at its first call.
+    pub auto_start: bool,
+}
+
+impl TargetConfig {
+    /// The limits with the target's own timeout.
+    pub(super) fn limits(&self, limits: UpstreamLimits) -> UpstreamLimits {
+        let Some(timeout) = self.timeout else { return limits };
+        let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        UpstreamLimits { connect_timeout_ms: ms, list_timeout_ms: ms, ..limits }
+    }
 }
 
 /// The connection to an upstream.

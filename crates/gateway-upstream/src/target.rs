@@ -66,21 +66,24 @@ pub enum TargetState {
         /// Why, in the operator's words.
         error: String,
     },
+    /// It is connected at its first call.
+    Idle,
     /// An operator has stopped it.
     Stopped,
 }
 
 impl TargetState {
     /// The names of all states.
-    pub const NAMES: [&str; 4] = ["connecting", "up", "down", "stopped"];
+    pub const NAMES: [&str; 5] = ["connecting", "up", "down", "idle", "stopped"];
 
     /// In one word.
     pub fn as_str(&self) -> &'static str {
-        let [connecting, up, down, stopped] = Self::NAMES;
+        let [connecting, up, down, idle, stopped] = Self::NAMES;
         match self {
             Self::Connecting => connecting,
             Self::Up { .. } => up,
             Self::Down { .. } => down,
+            Self::Idle => idle,
             Self::Stopped => stopped,
         }
     }
@@ -211,7 +214,7 @@ impl Target {
         }
     }
 
-    fn is_up(&self) -> bool {
+    pub(super) fn is_up(&self) -> bool {
         matches!(self.health().state, TargetState::Up { .. })
     }
 

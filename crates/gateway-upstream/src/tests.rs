@@ -74,7 +74,14 @@ fn http_at(url: &str) -> TransportConfig {
 fn start(transport: TransportConfig, limits: UpstreamLimits, timing: Timing) -> Arc<Upstreams> {
     let prefix = Prefix::parse("").unwrap();
     Upstreams::start_with(
-        &[TargetConfig { server: key().into(), prefix, exposes: None, transport }],
+        &[TargetConfig {
+            server: key().into(),
+            prefix,
+            exposes: None,
+            transport,
+            timeout: None,
+            auto_start: true,
+        }],
         limits,
         timing,
     )

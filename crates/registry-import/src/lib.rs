@@ -8,6 +8,7 @@ mod a2a;
 mod factor;
 mod loose;
 mod mcp;
+pub mod mcp_servers;
 mod names;
 mod origins;
 mod remedy;

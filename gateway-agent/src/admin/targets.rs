@@ -51,7 +51,9 @@ impl From<TargetHealth> for Shown {
         let TargetHealth { server, prefix, is_spared, load, state } = health;
         let name = state.as_str();
         let (era, since, error) = match state {
-            TargetState::Connecting | TargetState::Stopped => (None, None, None),
+            TargetState::Connecting | TargetState::Idle | TargetState::Stopped => {
+                (None, None, None)
+            }
             TargetState::Up { speaks } => (Some(speaks), None, None),
             TargetState::Down { since, error } => (None, Some(since), Some(error)),
         };

@@ -9,6 +9,7 @@ use clap::{Parser, ValueEnum};
 use registry_core::Secret;
 
 const DEFAULT_FILE: &str = "./gateway.yaml";
+const DEFAULT_DATA: &str = "./data";
 
 /// The gateway between agents and tools.
 ///
@@ -42,6 +43,16 @@ pub struct Args {
     /// `http(s)://host/registry.json` or `file://path`; overrides `registry.source`
     #[arg(long, value_name = "SOURCE", env = "GATEWAY_REGISTRY", hide_env_values = true)]
     pub registry: Option<String>,
+    /// The MCP servers, in the file format of Claude Desktop, Cursor or VS Code; without a registry, the
+    /// gateway serves the tools that it discovers there; overrides `mcpServers.file`
+    #[arg(long, value_name = "FILE", env = "GATEWAY_MCP_SERVERS")]
+    pub mcp_servers: Option<PathBuf>,
+    /// Whether names of discovered tools begin with their server's name; overrides `mcpServers.prefix`
+    #[arg(long, value_name = "WHEN", env = "GATEWAY_TOOL_PREFIX")]
+    pub tool_prefix: Option<ToolPrefix>,
+    /// The directory of the discovered registry file and of its cache [default: ./data]
+    #[arg(long, value_name = "DIR", env = "GATEWAY_DATA")]
+    pub data: Option<PathBuf>,
     /// Follow only this and what it needs: `agent/planner@1.2.0`, `agent/planner@*`, `team/*` or
     /// `tag:finance`; may be repeated; overrides `registry.scope` and
     /// `registry.scopeFile`
@@ -85,6 +96,21 @@ impl Args {
     pub fn file(&self) -> PathBuf {
         self.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE))
     }
+
+    /// The directory of the discovered registry file and of its cache.
+    pub fn data(&self) -> PathBuf {
+        self.data.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DATA))
+    }
+}
+
+/// When the names of discovered tools begin with their server's name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ToolPrefix {
+    /// `search` is the tool `search`. Of two tools with this name, the first server's is served.
+    #[default]
+    Never,
+    /// `search` of the server `docs` is the tool `docs_search`.
+    Always,
 }
 
 /// How log lines look.

@@ -41,6 +41,6 @@ fn is_private(source: &Source) -> bool {
     match source {
         Source::Grpc(addresses) => addresses.iter().all(|address| Credentials::is_private(address)),
         Source::Http(url) => Credentials::is_private(url),
-        Source::File(_) => true,
+        Source::File(_) | Source::Discovered => true,
     }
 }

@@ -20,7 +20,7 @@ use registry_tls::ServerFiles;
 
 use super::{
     Args, CONTRACTS, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_REQUEST_BYTES, InvalidConfig, Problem,
-    RegistryConfig, VIOLATIONS, credentials, identity,
+    RegistryConfig, VIOLATIONS, credentials, identity, mcp_servers,
     problem::Problems,
     reach,
     read::Section,
@@ -61,7 +61,8 @@ impl Config {
             file: file.clone(),
             problems: vec![Problem { line: None, field: String::new(), message }],
         };
-        let is_optional = args.config.is_none() && args.registry.is_some();
+        let is_named = args.registry.is_some() || args.mcp_servers.is_some();
+        let is_optional = args.config.is_none() && is_named;
         let text = match read_text(&file, FILE_BYTES) {
             Ok(text) => text,
             Err(e) if is_optional && e.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -98,10 +99,12 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let name = name(problems, &root, args);
     let tls = tls::read(&root, args);
     let listen = listen(problems, &root, args, tls.as_ref());
-    let registry = registry(problems, &root, args);
+    let servers = mcp_servers::read(problems, &root, args);
+    let registry = registry(problems, &root, args, servers.is_some());
     let asks = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     let (identity, proofs) = identity::read(&root, asks);
-    let targets = target::read(&root, &proofs);
+    let mut targets = target::read(&root, &proofs);
+    let mcp_servers = servers.map(|servers| servers.join(&mut targets));
     let variables = variables(&root);
     let limits = limits(&root);
     let admin = seeing::admin(&root);
@@ -124,6 +127,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         identity,
         proofs,
         targets,
+        mcp_servers,
         variables,
         request_bytes: limits.request_bytes,
         buffered_bytes: limits.buffered_bytes,
@@ -200,18 +204,29 @@ fn listen(
     listen
 }
 
-fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<RegistryConfig> {
+fn registry(
+    problems: &Problems,
+    root: &Section<'_>,
+    args: &Args,
+    has_servers: bool,
+) -> Option<RegistryConfig> {
     let section = root.section("registry");
     let source = if let Some(text) = &args.registry {
         let told = |e: InvalidSource| problems.at(0, "--registry", e.to_string());
         text.parse::<Source>().map_err(told).ok()
+    } else if has_servers && section.find("source").is_none() {
+        Some(Source::Discovered)
     } else {
-        let help = "write grpc(s)://host:port, http(s)://host/registry.json or file://path";
+        let help = "write grpc(s)://host:port, http(s)://host/registry.json or file://path, or \
+                    start with --mcp-servers FILE";
         section.require("source", help).and_then(|field| field.parse(str::parse))
     };
     section.allow("source");
     let written = section.find("cache").and_then(|field| field.text()).map(PathBuf::from);
-    let cache = args.cache.clone().or(written).unwrap_or_else(|| PathBuf::from(DEFAULT_CACHE));
+    let cache = args.cache.clone().or(written).unwrap_or_else(|| match source {
+        Some(Source::Discovered) => args.data().join("cache").join("registry-v2.json"),
+        _ => PathBuf::from(DEFAULT_CACHE),
+    });
     if cache.file_name().is_none() {
         section.problem("`cache` must name a file, not a directory");
     }

@@ -13,7 +13,7 @@ use gateway_upstream::{
     redact_url,
 };
 use http::{HeaderName, HeaderValue, Uri};
-use registry_core::{Kind, Name, Version, entity::Exposure};
+use registry_core::{Kind, Name, Version, entity::Exposure, parse_wait};
 
 use super::{
     auth,
@@ -87,6 +87,8 @@ fn target(item: &Field<'_>) -> Option<TargetConfig> {
     let prefix = prefix.map(|field| field.parse(self::prefix));
     let exposes = (!is_agent).then(|| section.find("exposes")).flatten();
     let exposes = exposes.map(|field| exposures(&field));
+    let timeout = section.find("timeout").and_then(|field| field.parse(parse_wait));
+    let auto_start = section.switch("autoStart", true);
     let transport = if is_agent { over_http(&section) } else { transport(&section) };
     section.finish();
     let server = server?;
@@ -94,7 +96,7 @@ fn target(item: &Field<'_>) -> Option<TargetConfig> {
         Some(prefix) => prefix?,
         None => Prefix::of_server(server.name.as_str()),
     };
-    Some(TargetConfig { server, prefix, exposes, transport: transport? })
+    Some(TargetConfig { server, prefix, exposes, transport: transport?, timeout, auto_start })
 }
 
 fn exposures(field: &Field<'_>) -> Vec<Exposure> {
@@ -160,7 +162,7 @@ fn http(section: &Section<'_>, url: &Field<'_>) -> Option<TransportConfig> {
     Some(TransportConfig::Http { url: url?, headers, auth, tls, addresses })
 }
 
-fn endpoint(text: &str) -> Result<String, String> {
+pub(super) fn endpoint(text: &str) -> Result<String, String> {
     let uri: Option<Uri> = text.parse().ok();
     let authority = uri.as_ref().and_then(Uri::authority);
     if authority.is_some_and(|authority| authority.as_str().contains('@')) {
@@ -184,20 +186,26 @@ fn endpoint(text: &str) -> Result<String, String> {
 fn headers(section: &Section<'_>) -> BTreeMap<String, SecretSource> {
     let headers = secret::pairs(section.find("headers").as_ref());
     for (name, value) in &headers {
-        if name.parse::<HeaderName>().is_err() {
-            section.problem(format!("headers: `{name}` is not a header name"));
-        }
-        let lower = name.to_ascii_lowercase();
-        if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
-            section.problem(format!("headers: the gateway itself sets `{name}`; remove it"));
-        }
-        if value.read().is_ok_and(|value| value.parse::<HeaderValue>().is_err()) {
-            section.problem(format!(
-                "headers: the value of `{name}` has characters that no header may have"
-            ));
+        if let Err(problem) = check_header(name, value) {
+            section.problem(format!("headers: {problem}"));
         }
     }
     headers
+}
+
+/// Whether a header may be sent to an upstream.
+pub(super) fn check_header(name: &str, value: &SecretSource) -> Result<(), String> {
+    if name.parse::<HeaderName>().is_err() {
+        return Err(format!("`{name}` is not a header name"));
+    }
+    let lower = name.to_ascii_lowercase();
+    if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
+        return Err(format!("the gateway itself sets `{name}`; remove it"));
+    }
+    if value.read().is_ok_and(|value| value.parse::<HeaderValue>().is_err()) {
+        return Err(format!("the value of `{name}` has characters that no header may have"));
+    }
+    Ok(())
 }
 
 fn child(section: Section<'_>) -> Option<TransportConfig> {

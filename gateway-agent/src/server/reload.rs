@@ -19,12 +19,16 @@ use axum::{
 };
 use registry_jwt::InvalidFile;
 use serde_json::json;
-use tokio::{sync::Mutex, time::sleep};
+use tokio::{
+    sync::{Mutex, watch},
+    time::sleep,
+};
 
 use crate::{
     config::{Config, InvalidConfig, Problem},
     contract::Contracts,
     pipeline::GatewayHandle,
+    source::DiscoveryConfig,
 };
 
 /// How often the file is looked at.
@@ -39,8 +43,9 @@ pub(super) struct Reloader {
     current: ArcSwap<Config>,
     gateway: GatewayHandle,
     contracts: Arc<Contracts>,
-    /// The file that is served by.
-    known: Mutex<Option<Stamp>>,
+    /// The files that are served by.
+    known: Mutex<Stamps>,
+    mcp_servers: watch::Sender<Arc<DiscoveryConfig>>,
     one_at_a_time: Mutex<()>,
 }
 
@@ -56,7 +61,7 @@ pub(super) enum NotReloaded {
 impl Reloader {
     /// For a gateway that was started by this configuration.
     pub(super) fn new(
-        (started, known): (Config, Option<Stamp>),
+        (started, known): (Config, Stamps),
         gateway: GatewayHandle,
         contracts: Arc<Contracts>,
     ) -> Self {
@@ -65,13 +70,27 @@ impl Reloader {
             "Configurations that were taken over or refused while serving"
         );
         let current = ArcSwap::from_pointee(started.clone());
-        let (known, one_at_a_time) = (Mutex::new(known), Mutex::default());
-        Self { started, current, gateway, contracts, known, one_at_a_time }
+        report_left_out(&started);
+        let servers = started.mcp_servers.clone().unwrap_or_default();
+        Self {
+            started,
+            current,
+            gateway,
+            contracts,
+            known: Mutex::new(known),
+            mcp_servers: watch::channel(Arc::new(servers)).0,
+            one_at_a_time: Mutex::default(),
+        }
     }
 
     /// The current configuration.
     pub(super) fn config(&self) -> Arc<Config> {
         self.current.load_full()
+    }
+
+    /// The current servers of `mcpServers`.
+    pub(super) fn mcp_servers(&self) -> watch::Receiver<Arc<DiscoveryConfig>> {
+        self.mcp_servers.subscribe()
     }
 
     /// Reads the configuration again and serves by it; gives the names of the settings that have
@@ -94,9 +113,9 @@ impl Reloader {
 
     async fn take_over(&self) -> Result<Vec<&'static str>, NotReloaded> {
         let file = self.started.args.file();
-        let known = self.known.lock().await.is_some();
-        let stamp = Stamp::of(&file).await;
-        if known && stamp.is_none() {
+        let known = self.known.lock().await.config.is_some();
+        let stamps = Stamps::of(&self.config()).await;
+        if known && stamps.config.is_none() {
             let message = "it was there and is gone; put it back".to_owned();
             let problems = vec![Problem { line: None, field: String::new(), message }];
             return Err(InvalidConfig { file, problems }.into());
@@ -104,7 +123,9 @@ impl Reloader {
         let args = self.started.args.clone();
         let config = tokio::task::spawn_blocking(move || Config::load(&args)).await;
         let config = config.unwrap_or_else(|e| std::panic::resume_unwind(e.into_panic()))?;
-        *self.known.lock().await = stamp;
+        // The configuration may name another file.
+        let stamps = Stamps { servers: Stamps::of(&config).await.servers, ..stamps };
+        *self.known.lock().await = stamps;
         let waiting = config.needs_restart(&self.started);
         let config = config.as_served(&self.started);
         // What is made of the new endpoint must not be made by the old rules.
@@ -114,31 +135,70 @@ impl Reloader {
             return Err(e.into());
         }
         self.gateway.current().upstreams().configure(&config.targets, config.limits);
+        report_left_out(&config);
+        let servers = config.mcp_servers.clone().unwrap_or_default();
+        self.mcp_servers.send_if_modified(|current| {
+            let is_other = **current != servers;
+            *current = Arc::new(servers);
+            is_other
+        });
         self.current.store(Arc::new(config));
         Ok(waiting)
     }
 
-    /// Follows the file, for as long as it is not dropped.
+    /// Follows the files, for as long as it is not dropped.
     pub(super) async fn watch(&self) {
-        let file = self.started.args.file();
-        let (mut last, mut refused) = (None, None);
+        let (mut last, mut refused) = (Stamps::default(), None);
         loop {
             sleep(INTERVAL).await;
-            let now = Stamp::of(&file).await;
+            let now = Stamps::of(&self.config()).await;
+            let known = self.known.lock().await.clone();
             // Who is still writing changes it once more; who replaces it is not done while it is gone.
-            let is_at_rest = now.is_some() && now == last;
+            let is_at_rest = now == last && !now.lacks(&known);
             last.clone_from(&now);
-            if is_at_rest && now != refused && now != *self.known.lock().await {
+            if is_at_rest && Some(&now) != refused.as_ref() && now != known {
                 // The log and the metrics tell. What was refused is not looked at again.
-                refused = self.reload().await.is_err().then_some(now).flatten();
+                refused = self.reload().await.is_err().then_some(now);
             }
         }
     }
 }
 
+/// Logs the servers of `mcpServers` that are left out.
+fn report_left_out(config: &Config) {
+    let servers = config.mcp_servers.as_ref();
+    for problem in servers.iter().flat_map(|servers| &servers.left_out) {
+        tracing::warn!("an MCP server is left out: {problem}");
+    }
+}
+
+/// The files of a configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Stamps {
+    config: Option<Stamp>,
+    /// `mcpServers.file`.
+    servers: Option<Stamp>,
+}
+
+impl Stamps {
+    pub(super) async fn of(config: &Config) -> Self {
+        let servers = match &config.mcp_servers {
+            Some(servers) => Stamp::of(&servers.file).await,
+            None => None,
+        };
+        Self { config: Stamp::of(&config.args.file()).await, servers }
+    }
+
+    /// Whether a file of the others is gone.
+    fn lacks(&self, others: &Self) -> bool {
+        self.config.is_none() && others.config.is_some()
+            || self.servers.is_none() && others.servers.is_some()
+    }
+}
+
 /// Tells one content of a file from another without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stamp {
+struct Stamp {
     modified: SystemTime,
     bytes: u64,
     inode: u64,
@@ -146,7 +206,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// Of a file, if it is there.
-    pub(super) async fn of(file: &Path) -> Option<Self> {
+    async fn of(file: &Path) -> Option<Self> {
         let found = tokio::fs::metadata(PathBuf::from(file)).await.ok()?;
         Some(Self { modified: found.modified().ok()?, bytes: found.len(), inode: found.ino() })
     }

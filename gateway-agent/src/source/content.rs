@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The registry of plain files.
-const PLAIN: &str = "file";
+pub(super) const PLAIN: &str = "file";
 
 /// Why the content of a source is not served.
 #[derive(Debug, thiserror::Error)]

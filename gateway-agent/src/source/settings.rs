@@ -38,6 +38,8 @@ pub enum Source {
     Http(String),
     /// The path of a registry file. The gateway watches it.
     File(PathBuf),
+    /// The MCP servers of `mcpServers`, as the gateway discovers them.
+    Discovered,
 }
 
 /// `registry.scope` and `registry.scopeFile`.

@@ -2,18 +2,24 @@
 //!
 //! Deliberately absent: HTTP (`web.rs`); what becomes of a content is the same there.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use gateway_agent::{
     cache::Cache,
     config::{Args, Config},
     feed::{Feed, SourceState, Status},
     freshness::{MaxStaleness, Watchman},
-    source::{self, Rejected},
+    source::{self, Discovery, Rejected},
+    upstream::Upstreams,
 };
 use registry_core::registry_file::write_export;
 use serde_json::{Value, json};
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{disk::place, history::History};
@@ -40,7 +46,10 @@ impl Watching {
             stop: stop.clone(),
         };
         let ended = tokio::spawn(async move {
-            source::follow(&config.registry.source, config.name.clone(), feed).await
+            let upstreams = Upstreams::start(&[], config.limits);
+            let servers = watch::channel(Arc::default()).1;
+            let discovery = Discovery::new(servers, upstreams, PathBuf::new());
+            source::follow(&config.registry.source, config.name, discovery, feed).await
         });
         Self { cache, status, stop, ended }
     }

@@ -46,7 +46,14 @@ pub(super) fn start_at(
 ) -> Arc<Upstreams> {
     let (server, prefix) = (agent().into(), Prefix::parse("").unwrap());
     Upstreams::start_with(
-        &[TargetConfig { server, prefix, exposes: None, transport }],
+        &[TargetConfig {
+            server,
+            prefix,
+            exposes: None,
+            transport,
+            timeout: None,
+            auto_start: true,
+        }],
         limits,
         timing,
     )

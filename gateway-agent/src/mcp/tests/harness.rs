@@ -157,6 +157,8 @@ impl Bench {
             prefix: setup.prefix,
             exposes: None,
             transport,
+            timeout: None,
+            auto_start: true,
         };
         let settings = Settings {
             origins: OriginPolicy {

@@ -1,0 +1,238 @@
+//! Files in which MCP clients list their servers.
+//!
+//! Three forms are read, with comments and trailing commas:
+//!
+//! * `{ "mcpServers": { NAME: SERVER } }` of Claude Desktop, Claude Code, Cursor and others;
+//! * `{ "servers": { NAME: SERVER } }` of VS Code, or a list of named servers under `servers`;
+//! * a list of named servers.
+//!
+//! An invalid server is left out and reported. The other servers are returned.
+
+mod expand;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+
+use jsonc_parser::{CollectOptions, ParseOptions, ast, common::Ranged as _, parse_to_ast};
+use registry_core::{Kind, Name, name::name_of};
+
+pub use self::expand::Expanded;
+use self::server::Entry;
+
+/// Maximum size of a file, in bytes.
+pub const FILE_BYTES: u64 = 1024 * 1024;
+/// Default of `timeout`.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of servers in a file.
+const SERVERS: usize = 1000;
+
+/// The servers of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct McpServers {
+    /// The valid servers, in the order of the file.
+    pub servers: Vec<McpServer>,
+    /// The problems of the other servers.
+    pub problems: Vec<Problem>,
+}
+
+/// One server of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpServer {
+    /// The name of the server in the registry: the closest valid name to its name in the file.
+    pub name: Name,
+    /// The connection.
+    pub transport: Transport,
+    /// The timeout of connecting and of listing, each.
+    pub timeout: Duration,
+    /// Whether the server is connected at start. Otherwise it is connected at its first call.
+    pub auto_start: bool,
+}
+
+/// The connection to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transport {
+    /// A program that speaks over its standard streams.
+    Stdio {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Additional variables of its environment.
+        env: BTreeMap<String, Expanded>,
+        /// Its working directory.
+        cwd: Option<PathBuf>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// The endpoint.
+        url: String,
+        /// Headers of every request.
+        headers: BTreeMap<String, Expanded>,
+    },
+}
+
+/// Why a server is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The line, from 1.
+    pub line: usize,
+    /// The JSON pointer.
+    pub pointer: String,
+    /// What is wrong, and the remedy.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, pointer, message } = self;
+        write!(f, "line {line}, {pointer}: {message}")
+    }
+}
+
+/// A file without any list of servers.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidFile {
+    /// Invalid JSON.
+    #[error("line {line}, column {column}: not valid JSON: {reason}")]
+    Syntax {
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1.
+        column: usize,
+        /// The reason.
+        reason: String,
+    },
+    /// Valid JSON without servers.
+    #[error(
+        "no list of servers; write `{{ \"mcpServers\": {{ \"NAME\": {{ \"command\": \"…\" }} }} }}`, \
+         `{{ \"servers\": … }}` or `[ {{ \"name\": \"…\", \"command\": \"…\" }} ]`"
+    )]
+    Form,
+    /// An empty list of servers.
+    #[error("the list of servers is empty; add a server")]
+    Empty,
+    /// Too many servers.
+    #[error("{0} servers, {SERVERS} are allowed")]
+    TooMany(usize),
+}
+
+/// Parses a file. `variable` returns a variable of the environment.
+///
+/// # Errors
+///
+/// The file is no valid JSON, has none of the three forms, or has no server.
+pub fn parse(
+    text: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<McpServers, InvalidFile> {
+    let text = text.trim_start_matches('\u{feff}');
+    // VS Code accepts comments and trailing commas, and no other extension of JSON.
+    let options = ParseOptions {
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+        ..ParseOptions::default()
+    };
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &options);
+    let parsed = parsed.map_err(|e| InvalidFile::Syntax {
+        line: e.line_display(),
+        column: e.column_display(),
+        reason: e.kind().to_string(),
+    })?;
+    let entries = entries(parsed.value.as_ref().ok_or(InvalidFile::Form)?)?;
+    match entries.len() {
+        0 => return Err(InvalidFile::Empty),
+        1..=SERVERS => {}
+        many => return Err(InvalidFile::TooMany(many)),
+    }
+    let mut reader = Reader { text, variable, problems: Vec::new() };
+    let mut servers: Vec<McpServer> = Vec::new();
+    let mut labels: BTreeMap<Name, String> = BTreeMap::new();
+    for entry in entries {
+        let Some(label) = reader.label(&entry) else { continue };
+        let Some(name) = name_of(Kind::Server, &label) else {
+            let message = format!("`{label}` has no letter or digit; give the server another name");
+            reader.problem(&entry.place, message);
+            continue;
+        };
+        if let Some(other) = labels.get(&name) {
+            let message = if *other == label {
+                format!("`{label}` is the name of an earlier server; rename one of them")
+            } else {
+                format!("`{label}` and `{other}` are both named `{name}`; rename one of them")
+            };
+            reader.problem(&entry.place, message);
+            continue;
+        }
+        labels.insert(name.clone(), label);
+        servers.extend(reader.server(name, &entry));
+    }
+    Ok(McpServers { servers, problems: reader.problems })
+}
+
+/// The servers of any of the forms.
+fn entries<'v, 'a>(root: &'v ast::Value<'a>) -> Result<Vec<Entry<'v, 'a>>, InvalidFile> {
+    let (value, pointer) = match root {
+        ast::Value::Object(object) => {
+            let list = ["mcpServers", "servers"].into_iter().find_map(|name| {
+                let found = object.properties.iter().find(|p| p.name.as_str() == name)?;
+                Some((&found.value, format!("/{name}")))
+            });
+            list.ok_or(InvalidFile::Form)?
+        }
+        list => (list, String::new()),
+    };
+    match value {
+        ast::Value::Object(object) => Ok(object
+            .properties
+            .iter()
+            .map(|property| {
+                let label = property.name.as_str();
+                let pointer = format!("{pointer}/{}", escaped(label));
+                Entry::new(Some(label), &property.value, property.start(), pointer)
+            })
+            .collect()),
+        ast::Value::Array(list) => Ok(list
+            .elements
+            .iter()
+            .enumerate()
+            .map(|(i, value)| Entry::new(None, value, value.start(), format!("{pointer}/{i}")))
+            .collect()),
+        _ => Err(InvalidFile::Form),
+    }
+}
+
+/// A name as a segment of a JSON pointer (RFC 6901).
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// The place of a value: its first byte and its JSON pointer.
+#[derive(Debug, Clone)]
+struct Place {
+    start: usize,
+    pointer: String,
+}
+
+/// Reads servers and collects their problems.
+struct Reader<'t> {
+    text: &'t str,
+    variable: &'t dyn Fn(&str) -> Option<String>,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn problem(&mut self, place: &Place, message: impl Into<String>) {
+        let before = self.text.get(..place.start).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let (pointer, message) = (place.pointer.clone(), message.into());
+        self.problems.push(Problem { line, pointer, message });
+    }
+}

@@ -1,0 +1,83 @@
+//! Variables in texts: `${NAME}`, `${NAME:-DEFAULT}` (Claude Code), `${env:NAME}` and `${userHome}`
+//! (Cursor, VS Code).
+
+use std::fmt;
+
+/// A text with its variables replaced. Its `Debug` form omits the value, which may be a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Expanded {
+    /// The text with the values of its variables.
+    pub value: String,
+    /// The text as written.
+    pub written: String,
+}
+
+impl fmt::Debug for Expanded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Expanded(…)")
+    }
+}
+
+impl Expanded {
+    /// The prefix and the variable of a text that ends with its only variable: `Bearer ${TOKEN}`.
+    pub fn variable(&self) -> Option<(&str, &str)> {
+        let (prefix, rest) = self.written.split_once("${")?;
+        let name = rest.strip_suffix('}')?;
+        let name = name.strip_prefix("env:").unwrap_or(name);
+        is_name(name).then_some((prefix, name))
+    }
+}
+
+/// Replaces the variables of a text.
+pub(super) fn expand(
+    written: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Expanded, String> {
+    let (mut value, mut rest) = (String::with_capacity(written.len()), written);
+    while let Some((before, after)) = rest.split_once("${") {
+        value.push_str(before);
+        let Some((reference, after)) = after.split_once('}') else {
+            return Err("`${` has no `}`; close it".to_owned());
+        };
+        value.push_str(&resolve(reference, variable)?);
+        rest = after;
+    }
+    value.push_str(rest);
+    Ok(Expanded { value, written: written.to_owned() })
+}
+
+fn resolve(reference: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+    if let Some(name) = reference.strip_prefix("input:") {
+        return Err(format!(
+            "`${{input:{name}}}` is asked for by VS Code only; write `${{NAME}}` and set the \
+             environment variable NAME"
+        ));
+    }
+    let reference = match reference {
+        "userHome" => "HOME",
+        other => other.strip_prefix("env:").unwrap_or(other),
+    };
+    let (name, default) = match reference.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (reference, None),
+    };
+    if !is_name(name) {
+        return Err(format!(
+            "`${{{reference}}}` is not supported; write `${{NAME}}` with the name of an environment \
+             variable"
+        ));
+    }
+    let value = variable(name).filter(|value| !value.is_empty() || default.is_none());
+    value.or_else(|| default.map(str::to_owned)).ok_or_else(|| {
+        format!(
+            "the environment variable `{name}` is not set; set it, or write a default: \
+             `${{{name}:-DEFAULT}}`"
+        )
+    })
+}
+
+/// Whether a text is the name of an environment variable.
+fn is_name(text: &str) -> bool {
+    let is_start = |character: char| character.is_ascii_alphabetic() || character == '_';
+    text.starts_with(is_start) && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}

@@ -1,0 +1,139 @@
+use super::*;
+
+fn variable(name: &str) -> Option<String> {
+    match name {
+        "TOKEN" => Some("secret".to_owned()),
+        "HOME" => Some("/home/u".to_owned()),
+        "BLANK" => Some(String::new()),
+        _ => None,
+    }
+}
+
+fn read(text: &str) -> McpServers {
+    parse(text, &variable).unwrap()
+}
+
+fn problem(server: &str) -> String {
+    let found = read(&format!("{{\"mcpServers\": {{\n\"a\": {server} }} }}"));
+    assert!(found.servers.is_empty(), "{found:?}");
+    assert_eq!(found.problems.len(), 1, "{found:?}");
+    found.problems[0].to_string()
+}
+
+#[test]
+fn three_forms_have_the_same_servers() {
+    let server = r#""command": "npx", "args": ["-y", "files"]"#;
+    let forms = [
+        format!(r#"{{ "mcpServers": {{ "files": {{ {server} }} }} }}"#),
+        format!(r#"{{ "servers": {{ "files": {{ "type": "stdio", {server} }} }}, "inputs": [] }}"#),
+        format!(r#"{{ "servers": [{{ "name": "files", {server} }}] }}"#),
+        format!("// a comment\n[{{ \"name\": \"files\", {server}, }},]"),
+    ];
+    let expected = McpServer {
+        name: Name::parse(Kind::Server, "files").unwrap(),
+        transport: Transport::Stdio {
+            command: "npx".into(),
+            args: vec!["-y".into(), "files".into()],
+            env: BTreeMap::new(),
+            cwd: None,
+        },
+        timeout: DEFAULT_TIMEOUT,
+        auto_start: true,
+    };
+    for form in forms {
+        let found = McpServers { servers: vec![expected.clone()], problems: Vec::new() };
+        assert_eq!(read(&form), found, "{form}");
+    }
+}
+
+#[test]
+fn all_fields_are_read() {
+    let found = read(
+        r#"{ "mcpServers": {
+            "Local Files": { "command": "${userHome}/bin/files", "cwd": "/srv", "timeout": 30000,
+                "autoStart": false, "env": { "A": "${TOKEN}", "N": 7, "B": "${MISSING:-d}",
+                "E": "${BLANK:-d}" }, "autoApprove": ["x"] },
+            "remote": { "type": "http", "url": "https://h/mcp",
+                "headers": { "Authorization": "Bearer ${env:TOKEN}" } },
+            "off": { "command": "x", "disabled": true } } }"#,
+    );
+    assert_eq!(found.problems, []);
+    let [local, remote] = &found.servers[..] else { panic!("{found:?}") };
+    assert_eq!((local.name.as_str(), local.auto_start), ("Local-Files", false));
+    assert_eq!(local.timeout, Duration::from_secs(30));
+    let Transport::Stdio { command, env, cwd, .. } = &local.transport else { panic!("{local:?}") };
+    assert_eq!((command.as_str(), cwd.as_deref()), ("/home/u/bin/files", Some("/srv".as_ref())));
+    let values: Vec<_> = env.iter().map(|(n, v)| (n.as_str(), v.value.as_str())).collect();
+    assert_eq!(values, [("A", "secret"), ("B", "d"), ("E", "d"), ("N", "7")]);
+    let Transport::Http { url, headers } = &remote.transport else { panic!("{remote:?}") };
+    let authorization = &headers["Authorization"];
+    assert_eq!((url.as_str(), authorization.value.as_str()), ("https://h/mcp", "Bearer secret"));
+    assert_eq!(authorization.variable(), Some(("Bearer ", "TOKEN")));
+    assert_eq!(env["B"].variable(), None);
+    assert!(!format!("{found:?}").contains("secret"));
+}
+
+#[test]
+fn invalid_servers_are_left_out_with_line_pointer_and_remedy() {
+    for (server, expected) in [
+        ("{}", "line 2, /mcpServers/a: the server has neither `command` nor `url`; add one"),
+        ("7", "the server is not an object"),
+        (r#"{"command": ""}"#, "/mcpServers/a/command: empty; write a value"),
+        (r#"{"command": 7, "args": "x"}"#, "/mcpServers/a/args: not a list"),
+        (r#"{"command": "x", "url": "http://h"}"#, "both `command` and `url`"),
+        (r#"{"url": "h/mcp"}"#, "not a URL"),
+        (r#"{"type": "http", "command": "x"}"#, "the type is `http`"),
+        (r#"{"type": "pipe", "command": "x"}"#, "`pipe` is not a type"),
+        (r#"{"command": "x", "timeout": 60}"#, "write 60000 for 60 s"),
+        (r#"{"command": "x", "timeout": "1"}"#, "not a time in milliseconds from 100"),
+        (r#"{"command": "x", "autoStart": "no"}"#, "neither `true` nor `false`"),
+        (r#"{"command": "x", "env": {"K": "${UNSET}"}}"#, "variable `UNSET` is not set; set it"),
+        (r#"{"command": "x", "env": {"K": "${input:key}"}}"#, "VS Code only"),
+        (r#"{"command": "x", "args": ["${workspaceFolder}/a"]}"#, "`workspaceFolder` is not set"),
+        (r#"{"command": "x", "args": ["${a b}"]}"#, "is not supported"),
+        (r#"{"command": "x", "args": ["${A"]}"#, "has no `}`"),
+        (r#"{"command": "x", "args": [["a"]]}"#, "not a string"),
+        (r#"{"command": "x", "env": {"": "v"}}"#, "is not a name of a variable"),
+        (r#"{"command": "x", "envFile": ".env"}"#, "`envFile` is not read"),
+        ("{\"command\": \"x\", \"cwd\": \"a\\u0000\"}", "NUL"),
+    ] {
+        let found = problem(server);
+        assert!(found.contains(expected), "{server}: {found}");
+    }
+}
+
+#[test]
+fn names_of_two_servers_are_reported_and_the_first_is_kept() {
+    let found = read(
+        "{\"servers\": {\n\"a b\": {\"command\": \"1\"},\n\"a-b\": {\"command\": \"2\"},\n\"a b\": {\"command\": \"3\"}, \"…\": {}}}",
+    );
+    assert_eq!(found.servers.len(), 1);
+    let said: Vec<_> = found.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said[0],
+        "line 3, /servers/a-b: `a-b` and `a b` are both named `a-b`; rename one of them"
+    );
+    assert!(said[1].contains("is the name of an earlier server"), "{said:?}");
+    assert!(said[2].contains("no letter or digit"), "{said:?}");
+}
+
+#[test]
+fn files_without_servers_are_errors() {
+    let error = |text: &str| parse(text, &variable).unwrap_err();
+    for (text, expected) in [
+        ("", InvalidFile::Form),
+        ("  // nothing", InvalidFile::Form),
+        ("7", InvalidFile::Form),
+        (r#"{"other": {}}"#, InvalidFile::Form),
+        (r#"{"mcpServers": 7}"#, InvalidFile::Form),
+        (r#"{"mcpServers": {}}"#, InvalidFile::Empty),
+        ("[]", InvalidFile::Empty),
+    ] {
+        assert_eq!(error(text), expected, "{text}");
+    }
+    let syntax = error("{\n  \"mcpServers\": {]").to_string();
+    assert!(syntax.starts_with("line 2, column "), "{syntax}");
+    let many: Vec<_> = (0..=SERVERS).map(|i| format!(r#"{{"name": "s{i}"}}"#)).collect();
+    assert_eq!(error(&format!("[{}]", many.join(","))), InvalidFile::TooMany(SERVERS + 1));
+    assert!(parse(&"[".repeat(100_000), &variable).is_err());
+}

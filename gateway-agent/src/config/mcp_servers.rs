@@ -1,0 +1,122 @@
+//! `mcpServers`: the servers of an MCP client's file as targets.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use registry_core::{Kind, Name};
+use registry_import::mcp_servers::{self, Expanded, McpServer, Transport};
+
+use super::{
+    Args,
+    args::ToolPrefix,
+    problem::Problems,
+    read::Section,
+    secret,
+    target::{check_header, endpoint},
+};
+use crate::{
+    files::read_text,
+    secret::SecretSource,
+    source::DiscoveryConfig,
+    upstream::{Addresses, ChildLimits, Prefix, TargetConfig, TargetId, TransportConfig},
+};
+
+/// `mcpServers.prefix`.
+const PREFIXES: &[(&str, ToolPrefix)] =
+    &[("never", ToolPrefix::Never), ("always", ToolPrefix::Always)];
+
+/// The variables that a program inherits from the gateway: those that it needs to find its files.
+const INHERITED: [&str; 9] =
+    ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
+
+/// The servers of a file.
+pub(super) struct Servers {
+    file: PathBuf,
+    prefix: ToolPrefix,
+    targets: Vec<TargetConfig>,
+    left_out: Vec<String>,
+}
+
+/// Reads the file, if the flags or the section name one. An invalid server is left out.
+pub(super) fn read(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Servers> {
+    let section = root.section("mcpServers");
+    let written = section.find("file").and_then(|field| field.text()).map(PathBuf::from);
+    let prefix = section.choice("prefix", PREFIXES, ToolPrefix::default());
+    section.finish();
+    let (file, field) = match (&args.mcp_servers, written) {
+        (Some(file), _) => (file.clone(), "--mcp-servers"),
+        (None, Some(file)) => (file, "mcpServers.file"),
+        (None, None) => return None,
+    };
+    let name = file.display();
+    let text = read_text(&file, mcp_servers::FILE_BYTES);
+    let text =
+        text.map_err(|e| problems.at(0, field, format!("{name} cannot be read: {e}"))).ok()?;
+    let found = mcp_servers::parse(&text, &secret::variable);
+    let found = found.map_err(|e| problems.at(0, field, format!("{name}: {e}"))).ok()?;
+    let mut left_out: Vec<_> =
+        found.problems.iter().map(|problem| format!("{name}: {problem}")).collect();
+    let mut targets = Vec::new();
+    for server in found.servers {
+        let label = server.name.clone();
+        match target(server) {
+            Ok(target) => targets.push(target),
+            Err(problem) => left_out.push(format!("{name}: {label}: {problem}")),
+        }
+    }
+    let prefix = args.tool_prefix.unwrap_or(prefix);
+    Some(Servers { file, prefix, targets, left_out })
+}
+
+impl Servers {
+    /// Adds the servers to the configured targets. A configured target of the same server counts.
+    pub(super) fn join(self, targets: &mut Vec<TargetConfig>) -> DiscoveryConfig {
+        let Self { file, prefix, targets: found, mut left_out } = self;
+        let configured: Vec<Name> = targets.iter().map(|t| t.server.name.clone()).collect();
+        let mut servers = Vec::new();
+        for target in found {
+            if configured.contains(&target.server.name) {
+                let name = &target.server.name;
+                left_out.push(format!("{}: {name}: `targets` has this server", file.display()));
+                continue;
+            }
+            servers.push(target.server.clone());
+            targets.push(target);
+        }
+        DiscoveryConfig { file, servers, has_prefix: prefix == ToolPrefix::Always, left_out }
+    }
+}
+
+fn target(server: McpServer) -> Result<TargetConfig, String> {
+    let McpServer { name, transport, timeout, auto_start } = server;
+    let transport = match transport {
+        Transport::Http { url, headers } => {
+            let headers = secrets(headers);
+            headers.iter().try_for_each(|(name, value)| check_header(name, value))?;
+            let (url, addresses) = (endpoint(&url)?, Addresses::default());
+            TransportConfig::Http { url, headers, auth: None, tls: None, addresses }
+        }
+        Transport::Stdio { command, args, env, cwd } => TransportConfig::Stdio {
+            command: command.into(),
+            args,
+            env: environment(env),
+            cwd,
+            limits: ChildLimits::default(),
+            most_own: None,
+        },
+    };
+    let prefix = Prefix::of_server(name.as_str());
+    let server = TargetId { kind: Kind::Server, name, version: None };
+    let timeout = Some(timeout);
+    Ok(TargetConfig { server, prefix, exposes: None, transport, timeout, auto_start })
+}
+
+fn secrets(pairs: BTreeMap<String, Expanded>) -> BTreeMap<String, SecretSource> {
+    pairs.into_iter().map(|(name, text)| (name, SecretSource::text(text.value))).collect()
+}
+
+fn environment(written: BTreeMap<String, Expanded>) -> BTreeMap<String, SecretSource> {
+    let inherited = INHERITED
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), SecretSource::text(secret::variable(name)?))));
+    inherited.chain(secrets(written)).collect()
+}
