@@ -44,8 +44,8 @@ pub(crate) use graph::{
     ImpactArgs, LockArgs, OutdatedArgs, PathsArgs, PlannedArgs, ResolveArgs, TreeArgs,
 };
 pub(crate) use import::{
-    ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportRegistryArgs, ImportResultArgs,
-    ImportServerJsonArgs,
+    ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportMcpServersArgs, ImportRegistryArgs,
+    ImportResultArgs, ImportServerJsonArgs, ToolPrefix,
 };
 pub(crate) use log::{About, BlameArgs, HistoryArgs, LogArgs, ShowArgs, Subject};
 pub(crate) use sbom::{Sbom, SbomDiffArgs, SbomExportArgs, SbomSource, WhoHasArgs};

@@ -12,6 +12,7 @@ mod words;
 
 use std::{
     collections::BTreeMap,
+    iter,
     path::PathBuf,
     thread,
     time::{Duration, Instant},
@@ -19,6 +20,7 @@ use std::{
 
 pub(crate) use http::get_json;
 pub(crate) use mcp::{Found, ask, ask_for_all};
+use registry_import::mcp_servers::{Expanded, McpServer, Transport};
 use serde_json::Value;
 use tokio::{sync::oneshot, time::timeout};
 
@@ -93,6 +95,26 @@ impl Target {
             cwd: args.cwd.clone(),
             patience: Duration::from_secs(args.timeout.into()),
         })
+    }
+
+    /// A server of an MCP client's file. A program gets `PATH`, `HOME` and its own variables.
+    pub(crate) fn of_server(server: &McpServer, own: BTreeMap<String, String>) -> Self {
+        let values = |pairs: &BTreeMap<String, Expanded>| -> Vec<(String, String)> {
+            pairs.iter().map(|(name, text)| (name.clone(), text.value.clone())).collect()
+        };
+        let (place, headers, env, cwd) = match &server.transport {
+            Transport::Http { url, headers } => {
+                let header = |(name, value)| Header { name, value };
+                let headers = values(headers).into_iter().map(header).collect();
+                (Place::Http(url.clone()), headers, BTreeMap::new(), None)
+            }
+            Transport::Stdio { command, args, env, cwd } => {
+                let words = iter::once(command).chain(args).cloned().collect();
+                let env = own.into_iter().chain(values(env)).collect();
+                (Place::Program(words), Vec::new(), env, cwd.clone())
+            }
+        };
+        Self { place, headers, bearer: None, env, cwd, patience: server.timeout * 2 }
     }
 
     /// The names of the headers given by the user, without the secret values.

@@ -61,6 +61,7 @@ mod seeing;
 mod sessions;
 mod several_servers;
 mod staleness;
+mod standalone;
 mod stdio;
 mod targets;
 mod verify_live;

@@ -138,6 +138,15 @@ impl Draft {
         bytes
     }
 
+    /// Keeps the tools in `provides` of each server that match.
+    pub fn provide_only(&mut self, is_kept: impl Fn(&str) -> bool) {
+        let provides =
+            self.servers.iter_mut().filter_map(|s| s.get_mut("provides")?.as_array_mut());
+        for provides in provides {
+            provides.retain(|entry| entry["tool"].as_str().is_some_and(&is_kept));
+        }
+    }
+
     /// Writes into every document's `metadata` from where it is managed, for `apply --prune`.
     pub fn set_manager(&mut self, source: &str) {
         for kind in Kind::ALL {

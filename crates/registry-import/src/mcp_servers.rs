@@ -9,6 +9,7 @@
 //! An invalid server is left out and reported. The other servers are returned.
 
 mod expand;
+mod merge;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -18,8 +19,11 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 use jsonc_parser::{CollectOptions, ParseOptions, ast, common::Ranged as _, parse_to_ast};
 use registry_core::{Kind, Name, name::name_of};
 
-pub use self::expand::Expanded;
 use self::server::Entry;
+pub use self::{
+    expand::Expanded,
+    merge::{Conflict, Merged},
+};
 
 /// Maximum size of a file, in bytes.
 pub const FILE_BYTES: u64 = 1024 * 1024;

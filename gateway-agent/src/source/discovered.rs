@@ -6,17 +6,21 @@
 //! all of them, for `registryctl apply`.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
 use registry_core::{
-    Catalog, Diagnostic, Kind, Name, Record, RegistryFile, RegistryId, entity::Exposure,
+    Catalog, Code, Diagnostic, Kind, Name, Record, RegistryFile, RegistryId, entity::Exposure,
     live::LiveServer, registry_file::FileError, rules::validate,
 };
-use registry_import::{By, Draft, Naming, Wishes, server};
+use registry_import::{
+    By, Draft, Naming, Wishes,
+    mcp_servers::{Conflict, Merged},
+    server,
+};
 use serde_json::{Value, value::RawValue};
 use tokio::{
     sync::watch,
@@ -67,7 +71,7 @@ pub struct Discovery {
     /// The servers that were connected for their lists alone.
     visited: BTreeSet<TargetId>,
     /// The conflicts that the log has.
-    reported: BTreeSet<String>,
+    reported: BTreeSet<Conflict>,
     written: Option<Vec<u8>>,
 }
 
@@ -191,21 +195,20 @@ impl Discovery {
     fn draft(&mut self, definitions: &Definitions, catalog: &Catalog) -> Draft {
         let config = self.config.borrow().clone();
         self.known.retain(|id, _| config.servers.contains(id));
-        let mut all = Draft::default();
-        let mut owners = BTreeMap::new();
+        let mut all = Merged::default();
         for id in &config.servers {
             let draft = match definitions.lists(id) {
                 Some(lists) => self.of_lists(id, lists, config.has_prefix),
                 None => registered(catalog, &id.name).unwrap_or_default(),
             };
-            for conflict in add(&mut all, draft, &mut owners, &id.name) {
+            for conflict in all.add(&id.name, draft) {
                 if self.reported.insert(conflict.clone()) {
-                    tracing::warn!(target.server = %id, "{conflict}");
+                    tracing::warn!("{conflict}");
                 }
             }
         }
-        all.set_manager(MANAGER);
-        all
+        all.draft.set_manager(MANAGER);
+        all.draft
     }
 
     /// The registration of a server's lists.
@@ -264,7 +267,7 @@ fn valid(id: &TargetId, draft: Draft) -> Draft {
     }
     let server = draft.servers.first().cloned().unwrap_or_default();
     let mut kept = Draft { servers: vec![server], ..Draft::default() };
-    provide(&mut kept, |_| false);
+    kept.provide_only(|_| false);
     if let Some(error) = errors(&kept).first() {
         tracing::warn!(target.server = %id, "the server is left out: {error}");
         return Draft::default();
@@ -281,14 +284,13 @@ fn valid(id: &TargetId, draft: Draft) -> Draft {
         }
     }
     kept.servers.clone_from(&draft.servers);
-    provide(&mut kept, |tool| names.contains(tool));
+    kept.provide_only(|tool| names.contains(tool));
     kept
 }
 
 /// The errors of a draft by the rules of the registry. A tool whose server is not in the draft has
 /// none for that.
 fn errors(draft: &Draft) -> Vec<Diagnostic> {
-    use registry_core::Code;
     let file = match RegistryFile::parse(&draft.write()) {
         Ok(file) => file,
         Err(FileError { diagnostics }) => return diagnostics,
@@ -296,43 +298,6 @@ fn errors(draft: &Draft) -> Vec<Diagnostic> {
     let found = validate(&Catalog::empty(RegistryId::new(PLAIN)), file.proposals()).diagnostics;
     let is_error = |found: &Diagnostic| found.is_error() && found.code != Code::SourceUnknown;
     found.into_iter().filter(is_error).collect()
-}
-
-/// Keeps the tools in `provides` that match.
-fn provide(draft: &mut Draft, is_kept: impl Fn(&str) -> bool) {
-    let provided = draft.servers.iter_mut().filter_map(|s| s.get_mut("provides")?.as_array_mut());
-    for provides in provided {
-        provides.retain(|entry| entry["tool"].as_str().is_some_and(&is_kept));
-    }
-}
-
-/// Adds a server's registration without the tools whose names an earlier server has, and returns the
-/// conflicts.
-fn add(
-    all: &mut Draft,
-    mut draft: Draft,
-    owners: &mut BTreeMap<String, Name>,
-    server: &Name,
-) -> Vec<String> {
-    let mut conflicts = Vec::new();
-    let mut kept = BTreeSet::new();
-    draft.tools.retain(|tool| {
-        let Some(name) = tool["name"].as_str() else { return false };
-        if let Some(owner) = owners.get(name) {
-            conflicts.push(format!(
-                "the tool `{name}` is left out: the server {owner} has a tool of this name; set \
-                 `prefix: always` (--tool-prefix always) to serve both"
-            ));
-            return false;
-        }
-        kept.insert(name.to_owned());
-        true
-    });
-    provide(&mut draft, |tool| kept.contains(tool));
-    owners.extend(kept.into_iter().map(|name| (name, server.clone())));
-    all.servers.append(&mut draft.servers);
-    all.tools.append(&mut draft.tools);
-    conflicts
 }
 
 /// A server's registration in a discovered catalog.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use registry_core::{Kind, Name, Version};
 
 use super::{ApplyHow, CommitArgs, live::LiveArgs};
@@ -24,6 +24,8 @@ pub(crate) struct ImportArgs {
 pub(crate) enum ImportFrom {
     /// Import the tools of a live MCP server, and expose its prompts and resources
     Mcp(ImportMcpArgs),
+    /// Import all servers of an MCP client's file: Claude Desktop, Claude Code, Cursor, VS Code
+    McpServers(ImportMcpServersArgs),
     /// Fetch an A2A agent's card
     A2a(ImportA2aArgs),
     /// Repair a registry file of version 1, or a loose one of version 2
@@ -67,6 +69,37 @@ pub(crate) struct ImportA2aArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ImportMcpServersArgs {
+    /// The file, such as `claude_desktop_config.json`, `.mcp.json` or `.vscode/mcp.json`; `-`: standard input
+    pub(crate) file: PathBuf,
+    /// Write the gateway's `targets` to this file; those of other servers in it stay
+    #[arg(long, value_name = "FILE")]
+    pub(crate) targets: Option<PathBuf>,
+    /// Whether names of tools begin with their server's name. Without a prefix, a tool whose name an
+    /// earlier server has is left out
+    #[arg(long, value_name = "WHEN", default_value = "never")]
+    pub(crate) tool_prefix: ToolPrefix,
+    /// Do not expose the servers' prompts and resources
+    #[arg(long)]
+    pub(crate) tools_only: bool,
+    #[arg(long, env = "PATH", hide = true, hide_env_values = true, default_value = "")]
+    pub(crate) program_path: String,
+    #[arg(long, env = "HOME", hide = true, hide_env_values = true, default_value = "")]
+    pub(crate) program_home: String,
+    #[command(flatten)]
+    pub(crate) result: ImportResultArgs,
+}
+
+/// When the names of tools begin with their server's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ToolPrefix {
+    /// `search` is the tool `search`.
+    Never,
+    /// `search` of the server `docs` is the tool `docs_search`.
+    Always,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ImportMcpArgs {
     /// Where the server is: http(s)://HOST/PATH
     #[arg(required_unless_present = "stdio")]
@@ -82,6 +115,9 @@ pub(crate) struct ImportMcpArgs {
     /// The version of the server and its tools [default: its own, or 0.1.0]
     #[arg(long, value_parser = |text: &str| Version::parse(text))]
     pub(crate) version: Option<Version>,
+    /// Write the gateway's target to this file; those of other servers in it stay
+    #[arg(long, value_name = "FILE")]
+    pub(crate) targets: Option<PathBuf>,
     /// Register equal schemas of several tools once, and refer to them with `$ref`
     #[arg(long)]
     pub(crate) share_schemas: bool,

@@ -4,9 +4,11 @@
 mod a2a;
 mod fetch;
 mod mcp;
+mod mcp_servers;
 mod names;
 mod registry;
 mod server_json;
+mod targets;
 
 use std::{
     fs,
@@ -51,6 +53,7 @@ struct Outcome<'a> {
 pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failure> {
     let result = match &args.from {
         ImportFrom::Mcp(args) => &args.result,
+        ImportFrom::McpServers(args) => &args.result,
         ImportFrom::A2a(args) => &args.result,
         ImportFrom::Registry(args) => &args.result,
         ImportFrom::ServerJson(args) => &args.result,
@@ -63,6 +66,9 @@ pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failu
     let (imported, result) = match args.from {
         ImportFrom::Mcp(args) => {
             let (imported, source) = mcp::import(&args).await?;
+            if let (Some(path), Some((server, target))) = (&args.targets, source.named_target()) {
+                targets::write(session, path, &[(server.to_owned(), target.to_owned())])?;
+            }
             let shared = if args.result.apply {
                 // The plan reports them.
                 Report::new(Vec::new())
@@ -70,6 +76,15 @@ pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failu
                 names::shared(session, &imported.draft).await
             };
             return finish(session, imported, args.result, (Some(&source), &shared)).await;
+        }
+        ImportFrom::McpServers(args) => {
+            let (imported, outcome) = mcp_servers::import(session, &args).await?;
+            if outcome.is_err() && (args.result.apply || imported.draft.is_empty()) {
+                // A part of a file is not registered.
+                return outcome;
+            }
+            finish(session, imported, args.result, (None, &Report::new(Vec::new()))).await?;
+            return outcome;
         }
         ImportFrom::A2a(args) => (a2a::import(&args).await?, args.result),
         ImportFrom::Registry(args) => (registry::import(&args)?, args.result),

@@ -19,9 +19,17 @@ pub(super) struct Source {
     pub(super) found: Found,
     /// The item of `targets` in the gateway's configuration.
     pub(super) target: Option<String>,
+    /// The server of the target.
+    #[serde(skip)]
+    server: Option<String>,
 }
 
 impl Source {
+    /// The server of the target, and the target.
+    pub(super) fn named_target(&self) -> Option<(&str, &str)> {
+        self.server.as_deref().zip(self.target.as_deref())
+    }
+
     /// The found parts, in words.
     pub(super) fn found(&self) -> String {
         let Found { tools, prompts, resources, resource_templates, instructions } = &self.found;
@@ -74,7 +82,8 @@ pub(super) async fn import(args: &ImportMcpArgs) -> Result<(Imported, Source), F
     let text = |field: &str| server?.get(field)?.as_str();
     let named = text("name").zip(text("version"));
     let target = named.map(|(name, version)| target.gateway_target(name, version));
-    Ok((imported, Source { found, target }))
+    let server = named.map(|(name, _)| name.to_owned());
+    Ok((imported, Source { found, target, server }))
 }
 
 fn naming(args: &ImportMcpArgs) -> Result<Naming, Failure> {

@@ -1,0 +1,117 @@
+//! `import mcp-servers`: the servers of an MCP client's file as documents, and the gateway's targets
+//! for them.
+
+use std::{collections::BTreeMap, io, io::Write as _, time::Instant};
+
+use futures_util::future::join_all;
+use registry_import::{
+    Imported, Naming, Repair, Wishes,
+    mcp_servers::{self, McpServer, McpServers, Merged, Transport},
+    public_remote, server,
+};
+
+use super::targets;
+use crate::{
+    cli::{ImportMcpServersArgs, ToolPrefix},
+    commands::Session,
+    failure::Failure,
+    input::Source,
+    live::{self, Target},
+    progress::Progress,
+    style::printable,
+};
+
+/// Imports the servers that answer. The error lists the others and is returned beside them.
+pub(super) async fn import(
+    session: &Session,
+    args: &ImportMcpServersArgs,
+) -> Result<(Imported, Result<(), Failure>), Failure> {
+    let source = Source::read(&args.file)?;
+    let found = mcp_servers::parse(source.text(), &variable);
+    let McpServers { servers, problems } = found.map_err(|e| Failure::File {
+        action: "import",
+        path: args.file.clone(),
+        reason: e.to_string(),
+    })?;
+    let mut failures: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    let progress = Progress::spinner("asking");
+    let asked = join_all(servers.iter().map(|server| ask(server, args))).await;
+    drop(progress);
+    let (mut merged, mut repairs, mut written) = (Merged::default(), Vec::new(), Vec::new());
+    let mut conflicts = Vec::new();
+    for (server, asked) in servers.iter().zip(asked) {
+        match asked {
+            Ok(imported) => {
+                repairs.extend(imported.repairs.into_iter().map(|repair| Repair {
+                    pointer: format!("{}:{}", server.name, repair.pointer),
+                    ..repair
+                }));
+                conflicts.extend(merged.add(&server.name, imported.draft));
+                written.push((server.name.to_string(), targets::of_server(server)));
+            }
+            Err(failure) => failures.push(format!("{}: {failure}", server.name)),
+        }
+    }
+    let warnings = conflicts.iter().map(|conflict| format!("warning: {conflict}\n"));
+    report(&warnings.collect::<String>());
+    match &args.targets {
+        Some(path) if !written.is_empty() => {
+            let path = targets::write(session, path, &written)?;
+            report(&format!("targets written: {}\n", path.display()));
+        }
+        Some(_) => {}
+        None => {
+            let items = written.iter().map(|(_, target)| format!("  - {target}\n"));
+            let items: String = items.collect();
+            report(&format!("targets for the gateway's configuration:\ntargets:\n{items}"));
+        }
+    }
+    let outcome = if failures.is_empty() {
+        Ok(())
+    } else {
+        let (failed, all) = (failures.len(), servers.len() + problems.len());
+        let failures = failures.join("\n  ");
+        Err(Failure::Rejected(format!(
+            "{failed} of {all} servers were not imported:\n  {failures}"
+        )))
+    };
+    let imported = Imported { draft: merged.draft, repairs, ..Imported::default() };
+    Ok((imported, outcome))
+}
+
+/// The documents of one server.
+async fn ask(listed: &McpServer, args: &ImportMcpServersArgs) -> Result<Imported, Failure> {
+    let own = [("PATH", &args.program_path), ("HOME", &args.program_home)];
+    let own = own.into_iter().filter(|(_, value)| !value.is_empty());
+    let own: BTreeMap<_, _> = own.map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    let target = Target::of_server(listed, own);
+    let started = Instant::now();
+    let (said, _) = live::ask_for_all(&target).await?;
+    let prefix = match args.tool_prefix {
+        ToolPrefix::Always => format!("{}_", listed.name),
+        ToolPrefix::Never => String::new(),
+    };
+    let remote = match &listed.transport {
+        Transport::Http { url, .. } => public_remote(url, &target.header_names()),
+        Transport::Stdio { .. } => None,
+    };
+    let wishes = Wishes {
+        name: Some(listed.name.clone()),
+        remote,
+        tools_only: args.tools_only,
+        naming: Naming { prefix, ..Naming::default() },
+        ..Wishes::default()
+    };
+    target.work(started, move || server(&said, &wishes)).await
+}
+
+#[expect(clippy::disallowed_methods, reason = "the file names variables of the environment")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Writes to standard error. When it is gone, the documents still say what was imported.
+fn report(text: &str) {
+    let lines: String = text.lines().map(|line| printable(line) + "\n").collect();
+    let _ = io::stderr().write_all(lines.as_bytes());
+}
