@@ -161,9 +161,10 @@ async fn servers_of_npm_and_pypi_are_served_from_all_forms_of_the_file() {
     ];
     for form in forms {
         let standalone = Standalone::start(&form, &["--tool-prefix", "always"]);
-        eventually("the everything-servers are listed", || async {
-            standalone.has("npm-http_echo").await
-                && standalone.has("pypi-http_test_simple_text").await
+        eventually("all servers are listed", || async {
+            let tools = standalone.tools().await;
+            let has = |prefix: &str| tools.iter().any(|tool| tool.starts_with(prefix));
+            servers().all(|(server, _)| has(&format!("{server}_")))
         })
         .await;
         let client = standalone.client();
@@ -203,11 +204,11 @@ async fn restarted_gateway_serves_what_it_discovered_while_servers_are_gone() {
     server.kill_9();
     standalone.gateway.kill_9();
     standalone.restart(&[]);
-    assert_eq!(standalone.tools().await, tools);
+    assert!(tools.is_subset(&standalone.tools().await), "{:?}", standalone.tools().await);
     let listed = standalone.client().call("list_allowed_directories", json!({})).await;
     assert!(!listed.is_tool_error(), "{listed:?}");
     let gone = standalone.client().call("echo", json!({ "message": "x" })).await;
-    assert!(gone.is_tool_error() && gone.text().contains("http"), "{gone:?}");
+    assert!(gone.is_tool_error() && gone.text().contains("cannot be reached"), "{gone:?}");
 }
 
 #[tokio::test]

@@ -53,7 +53,12 @@ async fn import_writes_documents_and_targets_of_all_servers() {
     let gateway = Process::start("gateway-agent", dir.path(), |command| {
         command.args(["--config", &targets, "--registry", &source]).current_dir(dir.path());
     });
-    let client = ModernClient::anonymous(&format!("http://{}/mcp", gateway.address()));
+    let (ready, address) = (format!("http://{}/readyz", gateway.address()), gateway.address());
+    eventually("the gateway has a catalog", || async {
+        reqwest::get(&ready).await.is_ok_and(|answer| answer.status().is_success())
+    })
+    .await;
+    let client = ModernClient::anonymous(&format!("http://{address}/mcp"));
     eventually("all tools are served", || async { client.tool_names().await.len() == 3 }).await;
     let now = client.call("get_current_time", json!({ "timezone": "UTC" })).await;
     assert!(now.text().contains("UTC"), "{now:?}");
