@@ -5,7 +5,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use gateway_protocol::{
-    jsonrpc::{code, read_object},
+    jsonrpc::{Object, code, read_object},
     mcp::{Capabilities, LEGACY_VERSIONS, MODERN_VERSION},
 };
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use super::{
     error::{Breach, Error},
     reply::Reply,
 };
+
 /// The key of `serverInfo` in `_meta`.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 

@@ -2,6 +2,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use gateway_protocol::naming::Prefix;
+use gateway_upstream::{
+    Addresses, ChildLimits, SecretSource, TargetConfig, TargetId, TransportConfig,
+};
 use registry_core::{Kind, Name};
 use registry_import::mcp_servers::{self, Expanded, McpServer, Transport};
 
@@ -13,12 +17,7 @@ use super::{
     secret,
     target::{check_header, endpoint},
 };
-use crate::{
-    files::read_text,
-    secret::SecretSource,
-    source::DiscoveryConfig,
-    upstream::{Addresses, ChildLimits, Prefix, TargetConfig, TargetId, TransportConfig},
-};
+use crate::{files::read_text, source::DiscoveryConfig};
 
 /// `mcpServers.prefix`.
 const PREFIXES: &[(&str, ToolPrefix)] =

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use gateway_upstream::{Definitions, Features, TargetId, TargetState, Tools, Upstreams};
 use registry_core::{
     Catalog, Code, Diagnostic, Kind, Name, Record, RegistryFile, RegistryId, entity::Exposure,
     live::LiveServer, registry_file::FileError, rules::validate,
@@ -34,7 +35,6 @@ use super::{
 use crate::{
     feed::Feed,
     files::{directory, replace_synced},
-    upstream::{Definitions, Features, TargetId, TargetState, Tools, Upstreams},
 };
 
 /// `metadata.managedBy` of discovered documents.

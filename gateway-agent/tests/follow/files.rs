@@ -15,8 +15,8 @@ use gateway_agent::{
     feed::{Feed, SourceState, Status},
     freshness::{MaxStaleness, Watchman},
     source::{self, Discovery, Rejected},
-    upstream::Upstreams,
 };
+use gateway_upstream::Upstreams;
 use registry_core::registry_file::write_export;
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
