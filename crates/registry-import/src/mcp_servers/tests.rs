@@ -1,3 +1,5 @@
+//! Tests of the parser of client files.
+
 use super::*;
 
 fn variable(name: &str) -> Option<String> {
