@@ -4,6 +4,7 @@
 
 pub(crate) mod composed;
 mod lists;
+pub(crate) mod standalone;
 mod stdio;
 mod steady;
 mod streams;

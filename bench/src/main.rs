@@ -67,6 +67,8 @@ enum Section {
     Sbom,
     /// tools/call and tools/list: direct, through nginx, through the gateway.
     Calls,
+    /// A gateway without a registry: its first call, and routing.
+    Standalone,
     /// Composed tools: a step, a scatter, a journaled step.
     Compositions,
     /// Memory of both processes, and the gateway's cold start.
@@ -93,6 +95,7 @@ async fn main() {
             Section::Search => search::measure(&mut report, cli.seconds).await,
             Section::Sbom => sbom::measure(&mut report).await,
             Section::Calls => calls::measure(&mut report, cli.seconds).await,
+            Section::Standalone => calls::standalone::measure(&mut report, cli.seconds).await,
             Section::Compositions => calls::composed::measure(&mut report, cli.seconds).await,
             Section::Memory => memory::measure(&mut report).await,
         }
