@@ -84,7 +84,7 @@ impl Held {
                 let _ = next.content_digest() == content;
                 self.catalog = next;
             }
-            Message::Progress(v1::Progress { revision: _, chain, content }) => {
+            Message::Progress(v1::Progress { revision: _, chain, content, age_ms: _ }) => {
                 let _ = (convert::chain_hash(&chain), convert::digest(&content));
             }
             Message::Welcome(v1::Welcome { key }) => {
