@@ -243,7 +243,7 @@ const LAYERS: &[Layers] = &[
             workers buffers trace identity seal
             findings startup admission cache freshness feed sync source contract
             view health audit pipeline
-            mcp admin config check server
+            mcp bridge admin config check server stdio
         ",
     },
     Layers {

@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: lists, children, streams of events and long loads; each has a file beside.
 
+pub(crate) mod bridge;
 pub(crate) mod composed;
 mod lists;
 pub(crate) mod standalone;

@@ -69,6 +69,8 @@ enum Section {
     Calls,
     /// A gateway without a registry: its first call, and routing.
     Standalone,
+    /// tools/call through the stdio bridge, beside HTTP.
+    Bridge,
     /// Composed tools: a step, a scatter, a journaled step.
     Compositions,
     /// Memory of both processes, and the gateway's cold start.
@@ -96,6 +98,7 @@ async fn main() {
             Section::Sbom => sbom::measure(&mut report).await,
             Section::Calls => calls::measure(&mut report, cli.seconds).await,
             Section::Standalone => calls::standalone::measure(&mut report, cli.seconds).await,
+            Section::Bridge => calls::bridge::measure(&mut report, cli.seconds).await,
             Section::Compositions => calls::composed::measure(&mut report, cli.seconds).await,
             Section::Memory => memory::measure(&mut report).await,
         }

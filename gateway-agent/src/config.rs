@@ -5,6 +5,7 @@ mod args;
 mod auth;
 mod credentials;
 mod identity;
+mod init;
 mod load;
 mod mcp_servers;
 mod problem;
@@ -15,6 +16,7 @@ mod scope;
 mod secret;
 mod seeing;
 mod staleness;
+mod state;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -31,8 +33,10 @@ use registry_core::checkpoint::VerifierKey;
 use registry_tls::ServerFiles;
 
 pub use self::{
-    args::{Args, LogFormat},
+    args::{Args, Command, ConfigCommand, InitArgs, LogFormat, StdioArgs},
+    init::{NotWritten, TEMPLATE, init},
     problem::{InvalidConfig, Problem},
+    state::state_file,
 };
 use crate::{
     admin::AdminConfig,

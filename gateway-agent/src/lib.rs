@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod admission;
 pub mod audit;
+pub mod bridge;
 mod buffers;
 pub mod cache;
 mod capacity;

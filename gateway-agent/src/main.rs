@@ -3,20 +3,21 @@
 //!
 //! Exit codes: 0 it stopped when told to, 1 it could not run, 2 the configuration is wrong.
 
+mod stdio;
+
 use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
-use clap::Parser as _;
 use gateway_agent::{
-    config::{Args, Config, LogFormat},
+    config::{Args, Command, Config, ConfigCommand, LogFormat, init},
     logging::PlainFields,
-    server,
+    server::{self, Entry},
 };
 use tokio::{
     net::TcpListener,
     runtime::Runtime,
     signal::unix::{Signal, SignalKind, signal},
-    sync::oneshot,
 };
+use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
@@ -34,22 +35,38 @@ fn main() -> ExitCode {
     }
     keep_pages_small();
     allow_many_files();
-    let args = Args::parse();
-    let config = match start_logging(&args).and_then(|()| load(&args)) {
-        Ok(config) => config,
-        Err(message) => return fail(MISCONFIGURED, &message),
-    };
-    if args.check {
-        return check(&config);
+    let args = Args::of_process();
+    if let Err(message) = start_logging(&args) {
+        return fail(MISCONFIGURED, &message);
     }
-    match run(config) {
+    let outcome = match &args.command {
+        Some(Command::Config(ConfigCommand::Init(file))) => init(file).map_err(|e| {
+            let code = if e.is_usage() { MISCONFIGURED } else { FAILED };
+            (code, e.to_string())
+        }),
+        Some(Command::Stdio(bridge)) => stdio::run(&args, bridge),
+        None => serve_callers(&args),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => fail(FAILED, &message),
+        Err((code, message)) => fail(code, &message),
     }
 }
 
+/// An exit code and its reason.
+type Failed = (u8, String);
+
+fn serve_callers(args: &Args) -> Result<(), Failed> {
+    let config = load(args)?;
+    if args.check {
+        check(&config);
+        return Ok(());
+    }
+    on_runtime(serve(config)).map_err(|message| (FAILED, message))
+}
+
 /// Findings are warnings: the gateway serves with them.
-fn check(config: &Config) -> ExitCode {
+fn check(config: &Config) {
     println!("the configuration is good");
     match gateway_agent::check::check(config) {
         Ok(found) => found.iter().for_each(|finding| {
@@ -58,7 +75,6 @@ fn check(config: &Config) -> ExitCode {
         }),
         Err(reason) => println!("warning[not-checked]: the routing was not checked: {reason}"),
     }
-    ExitCode::SUCCESS
 }
 
 /// Huge pages clear and hold 2 MiB where a connection needs a few KiB: they double the memory of a
@@ -90,8 +106,8 @@ fn fail(code: u8, message: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn load(args: &Args) -> Result<Config, String> {
-    Config::load(args).map_err(|e| e.to_string())
+fn load(args: &Args) -> Result<Config, Failed> {
+    Config::load(args).map_err(|e| (MISCONFIGURED, e.to_string()))
 }
 
 fn start_logging(args: &Args) -> Result<(), String> {
@@ -105,16 +121,18 @@ fn start_logging(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-fn run(config: Config) -> Result<(), String> {
+fn on_runtime(work: impl Future<Output = Result<(), String>>) -> Result<(), String> {
     let runtime = Runtime::new().map_err(|e| format!("the runtime cannot start: {e}"))?;
-    let outcome = runtime.block_on(serve(config));
+    let outcome = runtime.block_on(async {
+        // It fails only where a provider is installed already, which serves as well.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        work.await
+    });
     runtime.shutdown_timeout(LAST_WAIT);
     outcome
 }
 
 async fn serve(config: Config) -> Result<(), String> {
-    // It fails only where a provider is installed already, which serves as well.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let listen = config.listen;
     let asks = config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     if !listen.ip().is_loopback() && !asks {
@@ -122,14 +140,23 @@ async fn serve(config: Config) -> Result<(), String> {
     }
     let listener =
         TcpListener::bind(listen).await.map_err(|e| format!("cannot listen on {listen}: {e}"))?;
+    until_signals(async |stop| {
+        let ended = server::run(Entry::Socket(listener), config, stop.cancelled_owned()).await;
+        ended.map_err(|e| e.to_string())
+    })
+    .await
+}
+
+/// Runs until the first signal, which cancels the token, and the end of the work. The second signal
+/// ends the work at once.
+async fn until_signals(
+    work: impl AsyncFnOnce(CancellationToken) -> Result<(), String>,
+) -> Result<(), String> {
     let signals = Signals::catch().map_err(|e| format!("cannot wait for signals: {e}"))?;
-    let (tell, told) = oneshot::channel();
-    let shutdown = async {
-        let _ = told.await;
-    };
+    let stop = CancellationToken::new();
     tokio::select! {
-        ended = server::run(listener, config, shutdown) => ended.map_err(|e| e.to_string()),
-        () = signals.twice(tell) => Err("told to stop a second time: calls are cut off".to_owned()),
+        ended = work(stop.clone()) => ended,
+        () = signals.twice(stop) => Err("told to stop a second time: calls are cut off".to_owned()),
     }
 }
 
@@ -149,8 +176,8 @@ impl Signals {
         Ok(Self { terminate, interrupt, hang_up })
     }
 
-    /// Tells of the first signal, and completes at the second.
-    async fn twice(mut self, tell: oneshot::Sender<()>) {
+    /// Cancels the token at the first signal, and completes at the second.
+    async fn twice(mut self, stop: CancellationToken) {
         let hung_up = async {
             match &mut self.hang_up {
                 Some(signal) => signal.recv().await,
@@ -162,7 +189,7 @@ impl Signals {
             _ = self.interrupt.recv() => {}
             _ = hung_up => {}
         }
-        let _ = tell.send(());
+        stop.cancel();
         // A hang-up is no second request: supervisors and terminals send it along with the first.
         tokio::select! {
             _ = self.terminate.recv() => {}

@@ -49,6 +49,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 pub use self::rejection::Rejection;
 use self::{held::HeldRequests, incoming::Incoming, replay::Replays, session::Sessions};
+pub(crate) use self::{incoming::META_VERSION, legacy::LAST_EVENT_HEADER};
 use crate::{
     audit::{self, REQUEST_ID},
     buffers, capacity,

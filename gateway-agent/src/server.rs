@@ -13,10 +13,11 @@ use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use gateway_compose::{Memory, Sagas};
-use gateway_upstream::{Lanes, Upstreams, redact_url};
+use gateway_upstream::{Lanes, TargetHealth, TargetState, Upstreams, redact_url};
 use registry_tls::{Acceptor, Counts, InvalidFile};
 use tokio::{
     net::TcpListener,
+    sync::oneshot,
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -47,6 +48,13 @@ use crate::{
 
 /// How long requests to the admin address may take to finish after the callers' have.
 const ADMIN_DRAIN: Duration = Duration::from_secs(1);
+
+/// How long the only user of an embedded gateway waits for the catalog and the upstreams.
+const EMBEDDED_START: Duration = Duration::from_secs(5);
+/// Between two looks whether they are there.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long calls may take after the only user of an embedded gateway has ended.
+const EMBEDDED_DRAIN: Duration = Duration::from_secs(1);
 
 /// Why the gateway does not run.
 #[derive(Debug, thiserror::Error)]
@@ -82,12 +90,22 @@ pub enum Error {
     Socket(#[from] std::io::Error),
 }
 
+/// How callers reach the gateway.
+#[derive(Debug)]
+pub enum Entry {
+    /// Through connections to a socket.
+    Socket(TcpListener),
+    /// In the same process, through the routes that are sent here.
+    Routes(oneshot::Sender<Router>),
+}
+
 /// Serves until `shutdown` completes, then finishes what has begun.
 pub async fn run(
-    listener: TcpListener,
+    entry: Entry,
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
+    let is_embedded = matches!(entry, Entry::Routes(_));
     // First: whatever is written from now on is taken over.
     let stamps = Stamps::of(&config).await;
     let metrics = health::install_metrics();
@@ -135,8 +153,6 @@ pub async fn run(
     let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams));
     let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
-    let of_address = config.address_connections.unwrap_or_else(capacity::address_connections);
-    let door = Door { listener, tls, lanes: lanes.clone(), of_address };
     let callers = layers::around(mcp.router().merge(probes));
     let mut shutdown = pin!(shutdown);
     tokio::select! {
@@ -146,17 +162,27 @@ pub async fn run(
             return Ok(());
         }
     }
-    let mut running = Running::start(door, callers, (cache, writer), stop)?;
+    let mut running = match entry {
+        Entry::Socket(listener) => {
+            let of_address =
+                config.address_connections.unwrap_or_else(capacity::address_connections);
+            let door = Door { listener, tls, lanes: lanes.clone(), of_address };
+            Running::start(door, callers, (cache, writer), stop)?
+        }
+        Entry::Routes(sender) => {
+            tokio::spawn(send_when_ready(sender, callers, (cache.clone(), upstreams.clone())));
+            Running::embed((cache, writer), stop)
+        }
+    };
     running.admin = admin.map(|(door, router)| running.serve_admin(door, router));
     let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
     tokio::spawn(contracts.keep(catalog, definitions, running.stop.clone()));
     let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
     tokio::spawn(findings::keep(catalog, definitions, running.stop.clone()));
     recover_sagas(&gateway.current());
-    let stop = running.stop.clone();
-    tokio::spawn(async move { stop.run_until_cancelled(keys.keep(sealer)).await });
-    let (stop, watching) = (running.stop.clone(), Arc::clone(&reloader));
-    tokio::spawn(async move { stop.run_until_cancelled(watching.watch()).await });
+    running.until_stop(async move { keys.keep(sealer).await });
+    let watching = Arc::clone(&reloader);
+    running.until_stop(async move { watching.watch().await });
     let mut following = tokio::spawn(async move {
         source::follow(&config.registry.source, config.name, discovery, feed).await
     });
@@ -165,12 +191,10 @@ pub async fn run(
         ended = &mut following => rejected(ended),
     };
     draining.cancel();
-    if outcome.is_ok() {
-        let notice = reloader.config().drain_notice;
-        tracing::info!("stopping: not ready, new calls are accepted for {notice:?}");
-        sleep(notice).await;
+    if outcome.is_ok() && !is_embedded {
+        give_notice(reloader.config().drain_notice).await;
     }
-    let limit = reloader.config().drain_timeout();
+    let limit = if is_embedded { EMBEDDED_DRAIN } else { reloader.config().drain_timeout() };
     tracing::info!("stopping: calls that have begun may finish within {limit:?}");
     gateway.current().close_streams();
     running.stop(limit, mcp.drained()).await;
@@ -207,8 +231,9 @@ impl Assembly {
         };
         let tls = config.tls.clone().map(|files| Acceptor::open(files, counts)).transpose()?;
         let doorkeeper = Doorkeeper::open(config.authenticator()).await?;
-        let upstreams = Upstreams::start(&config.targets, config.limits);
+        // Before the upstreams: a cache in use must not start their children.
         let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
+        let upstreams = Upstreams::start(&config.targets, config.limits);
         let watchman = Watchman::new(cache.clone(), config.registry.max_staleness);
         let catalog = cache.subscribe();
         let definitions = upstreams.definitions();
@@ -246,6 +271,12 @@ impl Assembly {
             gateway,
         })
     }
+}
+
+/// Accepts calls for a while after `/readyz` has become negative.
+async fn give_notice(notice: Duration) {
+    tracing::info!("stopping: not ready, new calls are accepted for {notice:?}");
+    sleep(notice).await;
 }
 
 /// The routes for operators.
@@ -300,7 +331,7 @@ struct Running {
 }
 
 impl Running {
-    /// Begins to serve, and says so.
+    /// Serves connections, and says so.
     fn start(
         door: Door,
         router: Router,
@@ -309,17 +340,28 @@ impl Running {
     ) -> std::io::Result<Self> {
         let address = door.listener.local_addr()?;
         let scheme = if door.tls.is_some() { "https" } else { "http" };
-        let [cut, stop_admin, stop_writing] = [(); 3].map(|()| CancellationToken::new());
-        let serving = connections::serve(door, router, (stop.clone(), cut.clone()));
-        let (serving, writing) =
-            (tokio::spawn(serving), tokio::spawn(writer.run(stop_writing.clone())));
-        let origin = if cache.has_catalog() {
-            format!("revision {} from cache", cache.current().revision())
-        } else {
-            "none".to_owned()
-        };
+        let cut = CancellationToken::new();
+        let serving = tokio::spawn(connections::serve(door, router, (stop.clone(), cut.clone())));
+        let origin = origin(&cache);
         announce(&format!("gateway-agent listening on {scheme}://{address} (catalog {origin})"));
-        Ok(Self { cache, serving, admin: None, writing, stop, cut, stop_admin, stop_writing })
+        Ok(Self::with(serving, (stop, cut), (cache, writer)))
+    }
+
+    /// Serves no connections. Standard output belongs to the user of the routes.
+    fn embed(parts: (Cache, Writer), stop: CancellationToken) -> Self {
+        let cut = CancellationToken::new();
+        let serving = tokio::spawn(stop.clone().cancelled_owned());
+        Self::with(serving, (stop, cut), parts)
+    }
+
+    fn with(
+        serving: JoinHandle<()>,
+        (stop, cut): (CancellationToken, CancellationToken),
+        (cache, writer): (Cache, Writer),
+    ) -> Self {
+        let [stop_admin, stop_writing] = [(); 2].map(|()| CancellationToken::new());
+        let writing = tokio::spawn(writer.run(stop_writing.clone()));
+        Self { cache, serving, admin: None, writing, stop, cut, stop_admin, stop_writing }
     }
 
     /// Serves these routes until the callers' calls have ended.
@@ -339,6 +381,12 @@ impl Running {
                 }
             }
         })
+    }
+
+    /// Works in the background until the gateway stops.
+    fn until_stop(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        tokio::spawn(async move { stop.run_until_cancelled(work).await });
     }
 
     /// Stops following and accepting, lets calls finish within the limit, also those that lost their
@@ -364,6 +412,37 @@ impl Running {
         }
         self.stop_writing.cancel();
         let _ = (&mut self.writing).await;
+    }
+}
+
+/// Sends the routes to their only user once the catalog is there and every upstream was tried, so
+/// that its first list is complete.
+async fn send_when_ready(
+    sender: oneshot::Sender<Router>,
+    routes: Router,
+    (cache, upstreams): (Cache, Arc<Upstreams>),
+) {
+    let is_ready = || {
+        let is_tried = |target: &TargetHealth| !matches!(target.state, TargetState::Connecting);
+        cache.has_catalog() && upstreams.health().iter().all(is_tried)
+    };
+    let ready = async {
+        while !is_ready() {
+            sleep(LOOK).await;
+        }
+    };
+    let _ = timeout(EMBEDDED_START, ready).await;
+    tracing::info!("the embedded gateway is ready (catalog {})", origin(&cache));
+    // Without a user, the gateway is about to end.
+    let _ = sender.send(routes);
+}
+
+/// The origin of the catalog at the start.
+fn origin(cache: &Cache) -> String {
+    if cache.has_catalog() {
+        format!("revision {} from cache", cache.current().revision())
+    } else {
+        "none".to_owned()
     }
 }
 

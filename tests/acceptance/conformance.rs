@@ -11,8 +11,7 @@ mod sdks;
 
 use std::{collections::BTreeMap, fs, process::Command};
 
-use everything::Everything;
-pub(crate) use everything::{here, official};
+pub(crate) use everything::{Everything, here, official};
 pub(crate) use sdks::run;
 
 /// One run of a requirement set: what it printed, and the line of its summary for each scenario,

@@ -5,6 +5,7 @@
 mod access;
 mod agents;
 mod audit;
+mod bridge;
 mod caller_children;
 mod callers_apart;
 mod command_line;

@@ -178,6 +178,11 @@ impl Gateway {
         .await;
     }
 
+    /// The configuration file.
+    pub fn config(&self) -> PathBuf {
+        self.dir.path().join("gateway.yaml")
+    }
+
     /// The cache file.
     pub fn cache(&self) -> PathBuf {
         self.dir.path().join("cache/registry-v2.json")

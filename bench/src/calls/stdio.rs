@@ -60,7 +60,19 @@ pub(super) async fn measure(report: &mut Report, registry: &Registry, seconds: u
 }
 
 async fn direct(connections: usize, seconds: u64, params: &Value) -> Load {
-    let conversation = Arc::new(Conversation::start());
+    let mut child = Command::new(binary("demo-backend"));
+    let conversation = Conversation::start(child.args(["--stdio", "bench-server"]));
+    through(conversation, connections, seconds, params).await
+}
+
+/// Calls over one pair of standard streams, this many at once.
+pub(super) async fn through(
+    conversation: Conversation,
+    connections: usize,
+    seconds: u64,
+    params: &Value,
+) -> Load {
+    let conversation = Arc::new(conversation);
     let params = Arc::new(params.clone());
     let clients = vec![(conversation, params); connections];
     load::run(clients, seconds, |(conversation, params), _| async move {
@@ -71,7 +83,7 @@ async fn direct(connections: usize, seconds: u64, params: &Value) -> Load {
 }
 
 /// One child with several requests under way.
-struct Conversation {
+pub(super) struct Conversation {
     _child: Child,
     next: AtomicU64,
     to_write: mpsc::UnboundedSender<String>,
@@ -79,9 +91,8 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn start() -> Self {
-        let mut child = Command::new(binary("demo-backend"))
-            .args(["--stdio", "bench-server"])
+    pub(super) fn start(command: &mut Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -111,7 +122,7 @@ impl Conversation {
         Self { _child: child, next: AtomicU64::new(1), to_write, waiting }
     }
 
-    async fn call(&self, params: &Value) -> String {
+    pub(super) async fn call(&self, params: &Value) -> String {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         self.waiting.lock().expect("unharmed").insert(id, answer);

@@ -49,9 +49,10 @@ use self::{
 };
 pub(super) use self::{
     answer::{Expected, read_one},
-    client::{Client, InvalidAddress},
+    client::InvalidAddress,
     way::{OnBehalf, Way},
 };
+pub use self::{client::Client, connector::Connector};
 use super::{
     announce::Announcer,
     attempt::Attempts,

@@ -52,6 +52,7 @@ pub use self::{
     error::{Breach, Crowded, Error, NoCredentials, NoToken, NoTurn, Phase},
     features::{Entries, Features, renamed},
     gate::{Load, Overloaded},
+    http::{Client, Connector},
     lanes::Lanes,
     request::{Context, Request},
     routing::{Route, Routing, TargetId},
@@ -61,6 +62,7 @@ pub use self::{
         TransportConfig, UpstreamLimits,
     },
     side::{Answered, Meanwhile, Question, Side},
+    stdio::{Line, Lines, id_at_ends, on_one_line},
     subscriptions::Subscribed,
     target::{TargetHealth, TargetState},
 };

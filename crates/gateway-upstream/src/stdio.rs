@@ -25,6 +25,10 @@ use self::{
     own::OwnChildren,
     supervisor::{Plan, Supervisor},
 };
+pub use self::{
+    lines::{Line, Lines},
+    text::{id_at_ends, on_one_line},
+};
 use super::{
     announce::Announcer,
     error::{Error, Phase},

@@ -223,7 +223,8 @@ fn registry(
     };
     section.allow("source");
     let written = section.find("cache").and_then(|field| field.text()).map(PathBuf::from);
-    let cache = args.cache.clone().or(written).unwrap_or_else(|| match source {
+    let written = args.cache.clone().or(written).or_else(|| args.default_cache.clone());
+    let cache = written.unwrap_or_else(|| match source {
         Some(Source::Discovered) => args.data().join("cache").join("registry-v2.json"),
         _ => PathBuf::from(DEFAULT_CACHE),
     });

@@ -1,5 +1,6 @@
 //! Tables of configurations that are taken and that are refused.
 
+mod template;
 mod tools;
 
 use std::path::Path;

@@ -20,7 +20,7 @@ use crate::{identity::ClientInfo, pipeline::mirror};
 
 /// The header that repeats the method.
 /// The key of the protocol version in `_meta`.
-pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// The key of the client's capabilities in `_meta`.
 pub(super) const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// How the names of headers begin that repeat arguments.

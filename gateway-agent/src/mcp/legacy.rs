@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// The header that names the last event that the client has.
-const LAST_EVENT_HEADER: HeaderName = HeaderName::from_static("last-event-id");
+pub(crate) const LAST_EVENT_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Serves one request.
 pub(super) async fn serve(

@@ -44,7 +44,11 @@ impl Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let stop = CancellationToken::new();
-        let ended = tokio::spawn(server::run(listener, config, stop.clone().cancelled_owned()));
+        let ended = tokio::spawn(server::run(
+            server::Entry::Socket(listener),
+            config,
+            stop.clone().cancelled_owned(),
+        ));
         Self { address, stop, ended }
     }
 

@@ -1,12 +1,16 @@
 """The Python SDK as a client of a gateway in front of the everything-server and of servers that
 speak one era each.
 
-Usage: client.py legacy|modern URL"""
+Usage: client.py legacy|modern URL; in place of the URL, a JSON array is the command of a server over
+stdio."""
 
 import asyncio
+import json
+import os
 import sys
 
 from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import (
     CreateMessageResult,
     ElicitResult,
@@ -87,10 +91,17 @@ async def everything(client, modern):
         same(await text(client, "test_sampling", {"prompt": "Where?"}), "LLM response: Paris")
 
 
+def server(url):
+    if not url.startswith("["):
+        return url
+    command, *args = json.loads(url)
+    return stdio_client(StdioServerParameters(command=command, args=args, env=dict(os.environ)))
+
+
 async def main(era, url):
     modern = era == "modern"
     client = Client(
-        url,
+        server(url),
         mode="2026-07-28" if modern else "legacy",
         elicitation_callback=elicit,
         sampling_callback=sample,

@@ -22,8 +22,8 @@ pub(crate) fn here(file: &str) -> PathBuf {
 }
 
 /// The server, and a gateway that passes on everything of it under its own names.
-pub(super) struct Everything {
-    pub(super) gateway: Gateway,
+pub(crate) struct Everything {
+    pub(crate) gateway: Gateway,
     /// The server's own endpoint.
     pub(super) direct: String,
     _servers: Vec<Process>,
@@ -38,7 +38,7 @@ impl Everything {
 
     /// Beside it four servers that speak one era each, over HTTP and over stdio. Each has a tool
     /// `deploy` that asks its user, registered as `deploy_legacy_http` and so on.
-    pub(super) async fn with_one_era_servers() -> Self {
+    pub(crate) async fn with_one_era_servers() -> Self {
         Self::with(|dir, file, targets| {
             let legacy = [here("legacy.mjs"), official().modules()];
             let sides = [

@@ -10,6 +10,7 @@ use http::{
     HeaderMap, HeaderValue, Method, Request, Response, Uri,
     header::{ACCEPT, CONTENT_TYPE, USER_AGENT},
 };
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::{
     client::legacy,
@@ -34,7 +35,7 @@ pub(super) const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION
 
 /// The client; clones share the connections.
 #[derive(Debug, Clone)]
-pub(crate) struct Client {
+pub struct Client {
     /// One for each lane: a connection belongs to the thread that made it.
     places: Arc<[legacy::Client<Connector, Body>]>,
     connector: Connector,
@@ -92,6 +93,19 @@ impl Client {
             .request(request)
             .await
             .map_err(|error| self.describe(server, &error))
+    }
+
+    /// A client for an endpoint that is not a target. Connections stay open for `idle`.
+    pub fn alone(
+        is_https: bool,
+        tls: Option<ClientFiles>,
+        idle: Duration,
+    ) -> Result<legacy::Client<Connector, Full<Bytes>>, InvalidFile> {
+        let tls = tls.map(|files| files.open(count_tls_change)).transpose()?;
+        Ok(legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(idle)
+            .build(Connector::alone(is_https, tls)))
     }
 
     /// Does something in the background that ends with the gateway.

@@ -21,7 +21,7 @@ use crate::{Addresses, TargetConfig, TransportConfig, UpstreamLimits};
 
 /// Makes connections.
 #[derive(Debug, Clone)]
-pub(super) struct Connector {
+pub struct Connector {
     tcp: HttpConnector<Resolver>,
     tls: Fresh<ClientConfig>,
     addresses: Addresses,
@@ -30,7 +30,18 @@ pub(super) struct Connector {
 impl Connector {
     /// One for all of these targets that have nothing of their own.
     pub(super) fn shared(targets: &[TargetConfig], limits: UpstreamLimits) -> Self {
-        Self::new(Fresh::fixed(tls(targets)), Addresses::Usual, limits)
+        // The certificates of the platform are read only when a target needs them.
+        let wants_tls = targets.iter().any(|target| {
+            matches!(&target.transport,
+                TransportConfig::Http { url, tls: None, .. } if url.starts_with("https:"))
+        });
+        Self::new(Fresh::fixed(tls(wants_tls)), Addresses::Usual, limits)
+    }
+
+    /// One for an endpoint that is not a target, at any address.
+    pub(super) fn alone(is_https: bool, tls: Option<Fresh<ClientConfig>>) -> Self {
+        let tls = tls.unwrap_or_else(|| Fresh::fixed(self::tls(is_https)));
+        Self::new(tls, Addresses::Any, UpstreamLimits::default())
     }
 
     /// One like it, for a target that has certificates or addresses of its own.
@@ -69,12 +80,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// The certificates of the platform are read only when a target needs them.
-fn tls(targets: &[TargetConfig]) -> ClientConfig {
-    let wants_tls = targets.iter().any(|target| {
-        matches!(&target.transport,
-            TransportConfig::Http { url, tls: None, .. } if url.starts_with("https:"))
-    });
+fn tls(wants_tls: bool) -> ClientConfig {
     let builder = || {
         ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
             .with_safe_default_protocol_versions()
@@ -88,7 +94,7 @@ fn tls(targets: &[TargetConfig]) -> ClientConfig {
                 return config;
             }
             Err(error) => {
-                tracing::warn!(%error, "no certificates to trust; https targets will fail");
+                tracing::warn!(%error, "no certificates to trust; connections over https will fail");
             }
         }
     }

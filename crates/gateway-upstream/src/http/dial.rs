@@ -87,7 +87,7 @@ fn inner(v6: Ipv6Addr) -> Option<Ipv4Addr> {
 
 /// The system's resolver, without what is not dialled.
 #[derive(Debug, Clone)]
-pub(super) struct Resolver {
+pub struct Resolver {
     system: GaiResolver,
     addresses: Addresses,
 }

@@ -14,7 +14,7 @@ const SPARE_BYTES: usize = 64 * 1024;
 
 /// Reads lines.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub struct Lines<R> {
     reader: BufReader<R>,
     limit_bytes: usize,
     line: Vec<u8>,
@@ -23,22 +23,27 @@ pub(super) struct Lines<R> {
 
 /// One line, without its end.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub enum Line<'a> {
     /// All of it.
     Whole(&'a [u8]),
     /// How it begins and ends; it was longer than the limit.
-    TooLong { head: &'a [u8], tail: &'a [u8] },
+    TooLong {
+        /// The start.
+        head: &'a [u8],
+        /// The end.
+        tail: &'a [u8],
+    },
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     /// Reads lines of at most this length; of longer ones only the ends are kept.
-    pub(super) fn new(stream: R, limit_bytes: usize) -> Self {
+    pub fn new(stream: R, limit_bytes: usize) -> Self {
         let reader = BufReader::with_capacity(SPARE_BYTES, stream);
         Self { reader, limit_bytes, line: Vec::new(), tail: None }
     }
 
     /// The next line; at the end of the stream what is left, and then nothing.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         self.line.shrink_to(SPARE_BYTES);
         self.tail = None;

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 /// A message is one line. Line breaks in JSON are white space, those in its strings are escaped.
-pub(super) fn on_one_line(mut message: Vec<u8>) -> Bytes {
+pub fn on_one_line(mut message: Vec<u8>) -> Bytes {
     for byte in &mut message {
         if matches!(byte, b'\n' | b'\r') {
             *byte = b' ';
@@ -15,20 +15,25 @@ pub(super) fn on_one_line(mut message: Vec<u8>) -> Bytes {
     message.into()
 }
 
-/// Whose answer a line is of which only the ends are known: the id comes before the result in
-/// most SDKs, and last in the others.
+/// The number of the request that a line answers, read from the ends of the line.
 pub(super) fn response_id(head: &[u8], tail: &[u8]) -> Option<u64> {
+    id_at_ends(head, tail)?.parse().ok()
+}
+
+/// The id of a message, as JSON text, if only the ends of its line are known. Most SDKs write the id
+/// before the content, the others at the end.
+pub fn id_at_ends(head: &[u8], tail: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(head);
     let compact: String = head.chars().filter(|character| !character.is_whitespace()).collect();
     let after = compact
         .strip_prefix(r#"{"jsonrpc":"2.0","id":"#)
         .or_else(|| compact.strip_prefix(r#"{"id":"#));
     if let Some((id, _)) = after.and_then(|rest| rest.split_once(',')) {
-        return id.parse().ok();
+        return Some(id.to_owned());
     }
     let tail = String::from_utf8_lossy(tail);
     let (_, last) = tail.trim_end().strip_suffix('}')?.rsplit_once(r#","id":"#)?;
-    last.trim().parse().ok()
+    Some(last.trim().to_owned())
 }
 
 #[cfg(test)]

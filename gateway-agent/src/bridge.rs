@@ -1,0 +1,346 @@
+//! The stdio bridge: clients that only speak MCP over stdio reach a gateway through this process, in
+//! both protocol eras.
+//!
+//! Each line from the client becomes an HTTP request to the endpoint of a gateway, which runs elsewhere
+//! or in the same process. Each message of a response becomes a line. Requests run concurrently.
+//! Notifications and responses of the client are sent one after the other. A call whose outcome is
+//! unknown is never sent again.
+
+mod endpoint;
+mod exchange;
+mod failure;
+mod incoming;
+mod listen;
+mod output;
+mod params;
+mod running;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use gateway_protocol::jsonrpc::{
+    self, Id, Invalid, Limits, Message, Notification, Object, Request,
+};
+use gateway_upstream::{Line, Lines, id_at_ends};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::mpsc,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use self::endpoint::{Address, Endpoint, Identity, InvalidEndpoint, Token};
+use self::{
+    incoming::Asked,
+    output::Output,
+    params::ParamHeaders,
+    running::{Kind, Running, Slot},
+    session::{Bound, Session},
+};
+
+/// How long running requests may take after the client has closed its end.
+const FINISH: Duration = Duration::from_secs(5);
+/// How long the end of the session and the last write may take.
+const CLOSE: Duration = Duration::from_secs(1);
+/// How many notifications and responses wait while the gateway takes one.
+const WAITING: usize = 64;
+const CANCELLED: &str = "notifications/cancelled";
+
+/// The longest messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    /// The longest line of the client, in bytes.
+    pub message_bytes: usize,
+    /// The longest message of the gateway, in bytes.
+    pub response_bytes: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { message_bytes: 4 * 1024 * 1024, response_bytes: 64 * 1024 * 1024 }
+    }
+}
+
+/// Serves a client until it closes its end and its requests have finished, or until `stop`.
+pub async fn run(
+    endpoint: Endpoint,
+    sizes: Sizes,
+    (input, output): (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send + 'static),
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let (output, mut writing) = Output::start(output);
+    let bridge = Arc::new(Bridge {
+        endpoint,
+        sizes,
+        output,
+        session: Session::new(),
+        params: ParamHeaders::default(),
+        running: Running::default(),
+        tasks: TaskTracker::new(),
+        stop: CancellationToken::new(),
+    });
+    let (in_order, messages) = mpsc::channel(WAITING);
+    let sending = tokio::spawn(Arc::clone(&bridge).send_in_order(messages));
+    let read = tokio::select! {
+        read = bridge.read_lines(input, &in_order) => read.map(|()| true),
+        () = stop => Ok(false),
+        // The client has closed standard output.
+        _ = &mut writing => Ok(false),
+    };
+    drop(in_order);
+    bridge.end(sending, read.as_ref().is_ok_and(|is_finished| *is_finished)).await;
+    drop(bridge);
+    let _ = timeout(CLOSE, async {
+        if !writing.is_finished() {
+            let _ = writing.await;
+        }
+    })
+    .await;
+    read.map(drop)
+}
+
+/// One client.
+#[derive(Debug)]
+struct Bridge {
+    endpoint: Endpoint,
+    sizes: Sizes,
+    output: Output,
+    session: Session,
+    params: ParamHeaders,
+    running: Running,
+    tasks: TaskTracker,
+    /// Cancelled at the end.
+    stop: CancellationToken,
+}
+
+impl Bridge {
+    fn limits(&self) -> Limits {
+        Limits::of_bytes(self.sizes.message_bytes)
+    }
+
+    async fn read_lines(
+        self: &Arc<Self>,
+        input: impl AsyncRead + Unpin,
+        in_order: &mpsc::Sender<Bytes>,
+    ) -> io::Result<()> {
+        let limit_bytes = self.sizes.message_bytes;
+        let mut lines = Lines::new(input, limit_bytes);
+        while let Some(line) = lines.next().await? {
+            match line {
+                Line::Whole(line) if line.trim_ascii().is_empty() => {}
+                Line::Whole(line) => self.receive(Bytes::copy_from_slice(line), in_order).await,
+                Line::TooLong { head, tail } => {
+                    let id = id_of_long_request(head, tail);
+                    let id = id.as_deref().and_then(|id| Id::parse(id).ok());
+                    let invalid = Invalid::TooLarge { limit_bytes };
+                    self.output.send(failure::invalid(id, &invalid)).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn receive(self: &Arc<Self>, line: Bytes, in_order: &mpsc::Sender<Bytes>) {
+        match jsonrpc::parse(&line, self.limits()) {
+            Ok(Message::Request(request)) => match self.admit(&line, &request) {
+                Ok(work) => self.spawn(work),
+                Err(response) => self.output.send(response).await,
+            },
+            Ok(Message::Notification(notification)) if self.is_cancellation(&notification) => {}
+            Ok(Message::Notification(_) | Message::Response(_)) => {
+                let _ = in_order.send(line).await;
+            }
+            Err(Invalid::Batch) if self.session.takes_batches() => {
+                self.receive_batch(&line, in_order).await;
+            }
+            Err(invalid) => {
+                let id = id_of(&line);
+                let id = id.as_deref().and_then(|id| Id::parse(id).ok());
+                self.output.send(failure::invalid(id, &invalid)).await;
+            }
+        }
+    }
+
+    /// Each message of a batch is sent alone. The responses are one batch.
+    async fn receive_batch(self: &Arc<Self>, line: &Bytes, in_order: &mpsc::Sender<Bytes>) {
+        let members: Vec<&RawValue> = serde_json::from_slice(line).unwrap_or_default();
+        if members.is_empty() {
+            return self.output.send(failure::empty_batch()).await;
+        }
+        let (mut work, mut responses) = (Vec::new(), Vec::new());
+        for member in members {
+            let member = Bytes::copy_from_slice(member.get().as_bytes());
+            match jsonrpc::parse(&member, self.limits()) {
+                Ok(Message::Request(request)) => match self.admit(&member, &request) {
+                    Ok(admitted) => work.push(admitted),
+                    Err(response) => responses.push(response),
+                },
+                Ok(Message::Notification(notification)) if self.is_cancellation(&notification) => {}
+                Ok(_) => drop(in_order.send(member).await),
+                Err(invalid) => responses.push(failure::invalid(None, &invalid)),
+            }
+        }
+        let bridge = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let exchanges = join_all(work.iter().map(|(asked, slot)| bridge.exchange(asked, slot)));
+            let Some(answers) = bridge.stop.run_until_cancelled(exchanges).await else { return };
+            responses.extend(answers.into_iter().flatten());
+            if !responses.is_empty() {
+                bridge.output.send([b"[", &*responses.join(&b","[..]), b"]"].concat()).await;
+            }
+        });
+    }
+
+    /// Admits a request, or returns the response that rejects it.
+    fn admit(&self, line: &Bytes, request: &Request<'_>) -> Result<(Asked, Slot), Bytes> {
+        let asked = Asked::read(line.clone(), request);
+        let slot = self.running.begin(request.id.as_raw(), line.len(), asked.kind());
+        let slot = slot.map_err(|full| full.response(request.id))?;
+        Ok((asked, slot))
+    }
+
+    fn spawn(self: &Arc<Self>, (asked, slot): (Asked, Slot)) {
+        let bridge = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let exchange = bridge.exchange(&asked, &slot);
+            if let Some(Some(response)) = bridge.stop.run_until_cancelled(exchange).await {
+                // The client may use the id again as soon as it has the response.
+                drop(slot);
+                bridge.output.send(response).await;
+            }
+        });
+    }
+
+    /// Takes the cancellation of a request that needs no message to the gateway.
+    fn is_cancellation(&self, notification: &Notification<'_>) -> bool {
+        if notification.method != CANCELLED {
+            return false;
+        }
+        // A request that is not running has its response already.
+        let cancelled = cancelled_id(notification).and_then(|id| self.running.cancel(id));
+        cancelled != Some(Kind::OfSession)
+    }
+
+    /// Sends the notifications and the responses of the client, each after the one before.
+    async fn send_in_order(self: Arc<Self>, mut messages: mpsc::Receiver<Bytes>) {
+        while let Some(body) = messages.recv().await {
+            let Some(()) = self.stop.run_until_cancelled(self.send_one(body)).await else { return };
+        }
+    }
+
+    async fn send_one(self: &Arc<Self>, body: Bytes) {
+        let (mut stateless, mut is_initialized, mut cancelled) = (None, false, None);
+        if let Ok(Message::Notification(notification)) = jsonrpc::parse(&body, self.limits()) {
+            stateless = incoming::stateless_headers(&notification);
+            is_initialized = notification.method == "notifications/initialized";
+            cancelled = cancelled_id(&notification).map(Box::from);
+        }
+        let bound = self.session.bound();
+        if let Some(id) = cancelled {
+            self.cancel_again(id, &bound, &body);
+        }
+        let is_stateless = stateless.is_some();
+        let headers = stateless.unwrap_or_else(|| bound.headers.clone());
+        match self.endpoint.post(headers, body.clone()).await {
+            Ok(response) if response.status() == 404 && !is_stateless && bound.has_session() => {
+                // A response to a request of the lost session has no receiver.
+                if let Err(failure) = self.open_again(bound.generation).await {
+                    tracing::warn!("{failure}");
+                }
+            }
+            Ok(response) if !response.status().is_success() => {
+                let status = response.status();
+                tracing::warn!(%status, "the gateway rejected a message of the client");
+            }
+            Ok(_) => {}
+            Err(_) => {
+                let gateway = self.endpoint.name();
+                tracing::warn!("a message of the client was lost: cannot reach {gateway}");
+            }
+        }
+        if is_initialized && self.session.initialized() {
+            let bridge = Arc::clone(self);
+            self.tasks.spawn(async move {
+                bridge.stop.run_until_cancelled(bridge.listen()).await;
+            });
+        }
+    }
+
+    /// Sends a cancellation again while its request runs: the first may have overtaken the request.
+    fn cancel_again(self: &Arc<Self>, id: Box<str>, bound: &Bound, body: &Bytes) {
+        /// The pauses before each time.
+        const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
+        let (bridge, bound, body) = (Arc::clone(self), bound.clone(), body.clone());
+        self.tasks.spawn(async move {
+            let again = async {
+                for pause in PAUSES {
+                    sleep(pause).await;
+                    if !bridge.running.is_cancelled(&id) {
+                        return;
+                    }
+                    let _ = bridge.endpoint.post(bound.headers.clone(), body.clone()).await;
+                }
+            };
+            bridge.stop.run_until_cancelled(again).await;
+        });
+    }
+
+    /// Ends everything. Running requests may finish if the client only closed its end.
+    async fn end(&self, sending: JoinHandle<()>, may_finish: bool) {
+        self.tasks.close();
+        if may_finish {
+            let finished = async {
+                let _ = sending.await;
+                self.running.finished().await;
+            };
+            if timeout(FINISH, finished).await.is_err() {
+                tracing::warn!("some requests did not finish within {FINISH:?} and are cut off");
+            }
+        }
+        self.stop.cancel();
+        let ended = async {
+            self.tasks.wait().await;
+            let bound = self.session.bound();
+            if bound.has_session() {
+                let _ = self.endpoint.delete(bound.headers).await;
+            }
+        };
+        let _ = timeout(CLOSE, ended).await;
+    }
+}
+
+/// The id of the request that a notification cancels.
+fn cancelled_id<'a>(notification: &Notification<'a>) -> Option<&'a str> {
+    #[derive(Deserialize)]
+    struct Cancelled<'a> {
+        #[serde(rename = "requestId", borrow)]
+        request_id: &'a RawValue,
+    }
+    let params = notification.params.filter(|_| notification.method == CANCELLED)?;
+    jsonrpc::read_object::<Cancelled<'a>>(params).map(|cancelled| cancelled.request_id.get())
+}
+
+/// The id of a line that is an object but not a message.
+fn id_of(line: &[u8]) -> Option<String> {
+    let raw: &RawValue = serde_json::from_slice(line).ok()?;
+    Some(Object::parse(raw).ok()?.find("id")?.get().to_owned())
+}
+
+/// The id of a request, read from the ends of its line.
+fn id_of_long_request(head: &[u8], tail: &[u8]) -> Option<String> {
+    let names_method = |part: &[u8]| part.windows(8).any(|window| window == b"\"method\"");
+    if !names_method(head) && !names_method(tail) {
+        return None;
+    }
+    let id = id_at_ends(head, tail)?;
+    // A part of an id is not an id.
+    serde_json::from_str::<serde_json::Value>(&id).ok()?;
+    Some(id)
+}

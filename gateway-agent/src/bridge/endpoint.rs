@@ -1,0 +1,326 @@
+//! The MCP endpoint of a gateway: over HTTP, or the routes of a gateway in the same process.
+//!
+//! The client follows no redirects and uses no proxies, because both could carry the token to others.
+
+use std::{
+    error::Error as StdError, fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration,
+};
+
+use arc_swap::ArcSwapOption;
+use axum::{Router, body::Body, extract::ConnectInfo};
+use bytes::Bytes;
+use gateway_upstream::{Client, Connector, redact_url};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT},
+};
+use http_body_util::Full;
+use hyper_util::client::legacy;
+use registry_core::Secret;
+use registry_follow::Credentials;
+use registry_tls::{ClientFiles, InvalidFile};
+use tokio::time::Instant;
+use tower::ServiceExt as _;
+
+/// How long a connection may stay idle. The gateway closes idle connections after 30 s.
+const IDLE: Duration = Duration::from_secs(20);
+/// How long the first requests wait for a gateway that is starting, too.
+const START: Duration = Duration::from_secs(5);
+/// Between two attempts to reach a gateway that is starting.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The path of the endpoint if the URL has none.
+const PATH: &str = "/mcp";
+const AGENT_NAME: HeaderName = HeaderName::from_static("x-agent-name");
+const AGENT_VERSION: HeaderName = HeaderName::from_static("x-agent-version");
+
+/// A gateway to connect to.
+#[derive(Debug, Clone)]
+pub struct Address {
+    /// The URL of its MCP endpoint.
+    pub url: String,
+    /// The CA bundle and the client certificate; `None`: the CAs of the system.
+    pub tls: Option<ClientFiles>,
+}
+
+/// How the bridge authenticates.
+#[derive(Debug, Clone, Default)]
+pub struct Identity {
+    /// The bearer token.
+    pub token: Option<Token>,
+    /// The agent in `X-Agent-Name`, and its version.
+    pub agent: Option<(String, Option<String>)>,
+    /// Whether the token may be sent in plain text to another machine.
+    pub allows_plaintext: bool,
+}
+
+/// A bearer token.
+#[derive(Debug, Clone)]
+pub enum Token {
+    /// The token itself.
+    Text(Secret),
+    /// A file with the token. It is read again when the gateway rejects the token.
+    File(PathBuf),
+}
+
+/// An endpoint or a credential that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidEndpoint {
+    /// Not a URL of an endpoint.
+    #[error("--gateway: `{0}` is not a URL such as http://127.0.0.1:7080/mcp")]
+    Url(String),
+    /// The token would be readable on the network.
+    #[error(
+        "the token would be sent to {0} in plain text: use https://, or set --plaintext-token if \
+         the network is trusted"
+    )]
+    Plaintext(String),
+    /// The token cannot be read or sent.
+    #[error("the token {0}")]
+    Token(String),
+    /// The agent cannot be sent.
+    #[error("--agent: `{0}` is not the name or the version of an agent")]
+    Agent(String),
+    /// The files for TLS.
+    #[error(transparent)]
+    Tls(#[from] InvalidFile),
+}
+
+/// Why there is no response.
+#[derive(Debug)]
+pub(super) enum Lost {
+    /// The request was not sent.
+    NotSent(String),
+    /// The request may have been sent.
+    Unknown(String),
+}
+
+/// The endpoint; clones share the connections.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    transport: Transport,
+    uri: Uri,
+    headers: HeaderMap,
+    authorization: Arc<ArcSwapOption<HeaderValue>>,
+    token_file: Option<PathBuf>,
+    /// Until then, requests wait for a gateway that is not reachable.
+    patient_until: Instant,
+}
+
+#[derive(Debug, Clone)]
+enum Transport {
+    Http(Box<legacy::Client<Connector, Full<Bytes>>>),
+    Routes(Router),
+}
+
+impl Endpoint {
+    /// The endpoint at an address. Must be called inside a runtime.
+    pub fn connect(address: Address, identity: &Identity) -> Result<Self, InvalidEndpoint> {
+        let uri = endpoint(&address.url)?;
+        let url = uri.to_string();
+        if identity.token.is_some() && !identity.allows_plaintext && !Credentials::is_private(&url)
+        {
+            return Err(InvalidEndpoint::Plaintext(url));
+        }
+        let is_https = uri.scheme_str() == Some("https");
+        let client = Client::alone(is_https, address.tls, IDLE)?;
+        Self::over(Transport::Http(Box::new(client)), uri, identity)
+    }
+
+    /// The endpoint of the gateway with these routes. `host` is a name that the gateway accepts.
+    pub fn embedded(
+        routes: Router,
+        host: Option<&str>,
+        identity: &Identity,
+    ) -> Result<Self, InvalidEndpoint> {
+        let mut endpoint = Self::over(Transport::Routes(routes), Uri::from_static(PATH), identity)?;
+        let host = HeaderValue::from_str(host.unwrap_or("localhost"));
+        endpoint.headers.insert(HOST, host.unwrap_or(HeaderValue::from_static("localhost")));
+        Ok(endpoint)
+    }
+
+    fn over(transport: Transport, uri: Uri, identity: &Identity) -> Result<Self, InvalidEndpoint> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        let program = concat!("gateway-agent-stdio/", env!("CARGO_PKG_VERSION"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(program));
+        if let Some((name, version)) = &identity.agent {
+            let value = |text: &String| {
+                HeaderValue::from_str(text).map_err(|_| InvalidEndpoint::Agent(text.clone()))
+            };
+            headers.insert(AGENT_NAME, value(name)?);
+            if let Some(version) = version {
+                headers.insert(AGENT_VERSION, value(version)?);
+            }
+        }
+        let authorization = identity.token.as_ref().map(authorization).transpose()?;
+        let authorization = Arc::new(ArcSwapOption::from_pointee(authorization));
+        let token_file = match &identity.token {
+            Some(Token::File(path)) => Some(path.clone()),
+            _ => None,
+        };
+        let patient_until = Instant::now() + START;
+        Ok(Self { transport, uri, headers, authorization, token_file, patient_until })
+    }
+
+    /// Its name in messages.
+    pub(super) fn name(&self) -> String {
+        match &self.transport {
+            Transport::Http(_) => format!("the gateway at {}", self.uri),
+            Transport::Routes(_) => "the embedded gateway".to_owned(),
+        }
+    }
+
+    /// A request that carries a message.
+    pub(super) async fn post(
+        &self,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Body>, Lost> {
+        self.send(Method::POST, headers, body).await
+    }
+
+    /// A request for an event stream.
+    pub(super) async fn get(&self, mut headers: HeaderMap) -> Result<Response<Body>, Lost> {
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        self.send(Method::GET, headers, Bytes::new()).await
+    }
+
+    /// The request that ends a session.
+    pub(super) async fn delete(&self, headers: HeaderMap) -> Result<Response<Body>, Lost> {
+        self.send(Method::DELETE, headers, Bytes::new()).await
+    }
+
+    /// Reads the file with the token again. Returns whether there is one.
+    pub(super) fn reload_token(&self) -> bool {
+        let Some(file) = &self.token_file else { return false };
+        match authorization(&Token::File(file.clone())) {
+            Ok(value) => self.authorization.store(Some(Arc::new(value))),
+            Err(reason) => tracing::error!("{reason}; the token before is used"),
+        }
+        true
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Body>, Lost> {
+        for (name, value) in &self.headers {
+            headers.entry(name).or_insert_with(|| value.clone());
+        }
+        if let Some(value) = &*self.authorization.load() {
+            headers.insert(AUTHORIZATION, HeaderValue::clone(value));
+        }
+        loop {
+            let mut request = Request::new(body.clone());
+            *request.method_mut() = method.clone();
+            *request.uri_mut() = self.uri.clone();
+            *request.headers_mut() = headers.clone();
+            match self.transport.send(request).await {
+                Err(Lost::NotSent(_)) if Instant::now() < self.patient_until => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+impl Transport {
+    async fn send(&self, mut request: Request<Bytes>) -> Result<Response<Body>, Lost> {
+        match self {
+            Self::Http(client) => {
+                let response = client.request(request.map(Full::new)).await;
+                response.map(|response| response.map(Body::new)).map_err(|e| describe(&e))
+            }
+            Self::Routes(routes) => {
+                let peer = SocketAddr::from(([127, 0, 0, 1], 0));
+                request.extensions_mut().insert(ConnectInfo(peer));
+                let response = routes.clone().oneshot(request.map(Body::from)).await;
+                Ok(response.unwrap_or_else(|never| match never {}))
+            }
+        }
+    }
+}
+
+fn endpoint(url: &str) -> Result<Uri, InvalidEndpoint> {
+    let invalid = || InvalidEndpoint::Url(redact_url(url));
+    let uri: Uri = url.parse().map_err(|_| invalid())?;
+    let is_good = matches!(uri.scheme_str(), Some("http" | "https"))
+        && uri.host().is_some_and(|host| !host.is_empty())
+        && uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
+    if !is_good {
+        return Err(invalid());
+    }
+    if uri.path() != "/" || uri.query().is_some() {
+        return Ok(uri);
+    }
+    let mut parts = uri.into_parts();
+    parts.path_and_query = Some(http::uri::PathAndQuery::from_static(PATH));
+    Uri::from_parts(parts).map_err(|_| invalid())
+}
+
+fn authorization(token: &Token) -> Result<HeaderValue, InvalidEndpoint> {
+    let text = match token {
+        Token::Text(text) => text.expose().to_owned(),
+        Token::File(path) => fs::read_to_string(path).map_err(|e| {
+            InvalidEndpoint::Token(format!("cannot be read from {}: {e}", path.display()))
+        })?,
+    };
+    let text = text.trim();
+    // The token is a secret, so the message does not repeat it.
+    let invalid = || InvalidEndpoint::Token("must be one word of visible ASCII".to_owned());
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(invalid());
+    }
+    let mut value = HeaderValue::from_str(&format!("Bearer {text}")).map_err(|_| invalid())?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn describe(error: &legacy::Error) -> Lost {
+    let causes = std::iter::successors(Some(error as &dyn StdError), |cause| (*cause).source());
+    let reason = causes.last().map(ToString::to_string).unwrap_or_default();
+    if error.is_connect() { Lost::NotSent(reason) } else { Lost::Unknown(reason) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn url_without_path_means_mcp() {
+        for (url, expected) in [
+            ("http://127.0.0.1:7080", "http://127.0.0.1:7080/mcp"),
+            ("http://127.0.0.1:7080/", "http://127.0.0.1:7080/mcp"),
+            ("https://gateway.example.com/team/mcp", "https://gateway.example.com/team/mcp"),
+        ] {
+            assert_eq!(endpoint(url).unwrap().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn invalid_urls_are_rejected_without_credentials() {
+        for url in ["127.0.0.1:7080", "ftp://a/b", "http:///mcp", "http://u:secret@a/mcp", "x y"] {
+            let message = endpoint(url).unwrap_err().to_string();
+            assert!(message.contains("is not a URL") && !message.contains("secret"), "{message}");
+        }
+    }
+
+    #[tokio::test]
+    async fn token_is_not_sent_in_plain_text() {
+        let address = |url: &str| Address { url: url.to_owned(), tls: None };
+        let token = Some(Token::Text("t0ken".to_owned().into()));
+        let mut identity = Identity { token, ..Identity::default() };
+        let refused = Endpoint::connect(address("http://192.0.2.1/mcp"), &identity).unwrap_err();
+        assert!(refused.to_string().contains("plain text"), "{refused}");
+        Endpoint::connect(address("http://127.0.0.1:1"), &identity).unwrap();
+        identity.allows_plaintext = true;
+        Endpoint::connect(address("http://192.0.2.1/mcp"), &identity).unwrap();
+        identity.token = Some(Token::Text("two words".to_owned().into()));
+        let refused = Endpoint::connect(address("http://127.0.0.1:1"), &identity).unwrap_err();
+        assert!(!refused.to_string().contains("two"), "{refused}");
+    }
+}

@@ -1,0 +1,491 @@
+//! One request to its response: the attempts, the messages before the response, and lost sessions.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use axum::body::Body;
+use bytes::Bytes;
+use gateway_protocol::{
+    jsonrpc::{self, Limits, Message, ObjectWriter, Outcome, code},
+    sse::Events,
+};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Bridge,
+    endpoint::Lost,
+    failure::{Failure, backoff},
+    incoming::Asked,
+    running::Slot,
+    session::Bound,
+};
+use crate::mcp::LAST_EVENT_HEADER;
+
+/// Attempts to resume a stream whose connection broke.
+const RESUMES: u32 = 8;
+/// The longest pause before such an attempt that a gateway may ask for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// How long the rest of a stream is read after the response, so that its connection is used again.
+const REST: Duration = Duration::from_millis(500);
+/// The acknowledgment at the start of a `subscriptions/listen`.
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
+/// The end of one attempt.
+enum Attempt {
+    /// The response.
+    Answer { message: Bytes, headers: HeaderMap },
+    /// The gateway rejected the request before it did anything. `message` is its response.
+    Rejected { why: Remedy, message: Bytes },
+}
+
+/// The remedy for a rejected request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Remedy {
+    /// A new session.
+    Session,
+    /// The current definition of the tool, which says which arguments become headers.
+    Tools,
+    /// The current token.
+    Token,
+}
+
+impl Bridge {
+    /// Returns the response to a request; `None` if the client cancelled the request.
+    pub(super) async fn exchange(&self, asked: &Asked, slot: &Slot) -> Option<Bytes> {
+        let asking = self.ask(asked, &slot.cancelled);
+        let outcome = if asked.is_modern() {
+            // Dropping the response closes its stream, which is the cancellation over HTTP.
+            slot.cancelled.run_until_cancelled(asking).await?
+        } else {
+            asking.await
+        };
+        match outcome {
+            Ok(message) => Some(message),
+            // The gateway ends the stream of a cancelled request without a response.
+            Err(_) if slot.cancelled.is_cancelled() => None,
+            Err(failure) => Some(failure.response(asked.id())),
+        }
+    }
+
+    async fn ask(&self, asked: &Asked, cancelled: &CancellationToken) -> Result<Bytes, Failure> {
+        let (mut tried, mut is_repeated, mut failures) = (Vec::new(), false, 0);
+        loop {
+            let bound = if asked.is_modern() || &*asked.method == "initialize" {
+                Bound::default()
+            } else {
+                self.session.bound()
+            };
+            let failure = match self.attempt(asked, &bound, cancelled).await {
+                Ok(Attempt::Answer { message, headers }) => {
+                    self.learn(asked, &message, &headers);
+                    return Ok(message);
+                }
+                Ok(Attempt::Rejected { why, message }) => {
+                    if tried.contains(&why) {
+                        return Ok(message);
+                    }
+                    tried.push(why);
+                    match why {
+                        Remedy::Session => self.open_again(bound.generation).await?,
+                        Remedy::Tools => self.list_tools(asked).await,
+                        Remedy::Token if self.endpoint.reload_token() => {}
+                        Remedy::Token => return Ok(message),
+                    }
+                    continue;
+                }
+                Err(failure) => failure,
+            };
+            let is_lost = matches!(failure, Failure::Unknown { .. } | Failure::Unreachable { .. });
+            if is_lost && asked.acknowledged.load(Ordering::Relaxed) {
+                sleep(backoff(failures)).await;
+                failures += 1;
+            } else if matches!(failure, Failure::Unknown { .. })
+                && asked.is_repeatable()
+                && !is_repeated
+                && !cancelled.is_cancelled()
+            {
+                is_repeated = true;
+            } else {
+                return Err(failure);
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        asked: &Asked,
+        bound: &Bound,
+        cancelled: &CancellationToken,
+    ) -> Result<Attempt, Failure> {
+        let Ok(Message::Request(request)) = jsonrpc::parse(&asked.body, self.limits()) else {
+            unreachable!("the body was read as a request");
+        };
+        let mut headers = bound.headers.clone();
+        headers.extend(asked.headers(&self.params, &request));
+        let response = self.endpoint.post(headers, asked.body.clone()).await;
+        let response = response.map_err(|lost| self.lost(lost))?;
+        let (parts, body) = response.into_parts();
+        if parts.status.is_success() && is_event_stream(&parts.headers) {
+            let message = self.stream(asked, bound, body, cancelled).await?;
+            return Ok(Attempt::Answer { message, headers: parts.headers });
+        }
+        let message = self.whole(body).await?;
+        let (message, code) = self.response(asked, parts.status, message)?;
+        let why = match parts.status {
+            StatusCode::NOT_FOUND if bound.has_session() => Remedy::Session,
+            StatusCode::UNAUTHORIZED => Remedy::Token,
+            StatusCode::BAD_REQUEST
+                if code == Some(code::HEADER_MISMATCH) && &*asked.method == "tools/call" =>
+            {
+                Remedy::Tools
+            }
+            _ => return Ok(Attempt::Answer { message, headers: parts.headers }),
+        };
+        Ok(Attempt::Rejected { why, message })
+    }
+
+    /// Reads a response that is one message. Returns its error code, too.
+    fn response(
+        &self,
+        asked: &Asked,
+        status: StatusCode,
+        message: Bytes,
+    ) -> Result<(Bytes, Option<i64>), Failure> {
+        let read = jsonrpc::parse(&message, self.answer_limits());
+        let gateway = || self.endpoint.name();
+        match read {
+            Ok(Message::Response(response)) => match (response.id, response.outcome) {
+                (Some(_), Outcome::Result(_)) => Ok((message, None)),
+                (Some(_), Outcome::Error(error)) => {
+                    let code = error.code;
+                    Ok((message, Some(code)))
+                }
+                // A request that was rejected before its body was read.
+                (None, Outcome::Error(error)) => {
+                    Ok((jsonrpc::error(Some(asked.id()), &error), Some(error.code)))
+                }
+                (None, Outcome::Result(_)) => {
+                    let reason = "its id is missing".to_owned();
+                    Err(Failure::NoResponse { gateway: gateway(), reason })
+                }
+            },
+            _ if !status.is_success() => Err(Failure::status(gateway(), status)),
+            Ok(_) => {
+                let reason = "the message is no response".to_owned();
+                Err(Failure::NoResponse { gateway: gateway(), reason })
+            }
+            Err(invalid) => {
+                let reason = invalid.to_string();
+                Err(Failure::NoResponse { gateway: gateway(), reason })
+            }
+        }
+    }
+
+    async fn whole(&self, body: Body) -> Result<Bytes, Failure> {
+        let limit_bytes = self.sizes.response_bytes;
+        match Limited::new(body, limit_bytes).collect().await {
+            Ok(body) => Ok(body.to_bytes()),
+            Err(e) if e.is::<LengthLimitError>() => {
+                Err(Failure::TooLong { gateway: self.endpoint.name(), limit_bytes })
+            }
+            Err(e) => Err(self.lost(Lost::Unknown(e.to_string()))),
+        }
+    }
+
+    /// Passes on the messages of a stream until the response, which is returned.
+    async fn stream(
+        &self,
+        asked: &Asked,
+        bound: &Bound,
+        mut body: Body,
+        cancelled: &CancellationToken,
+    ) -> Result<Bytes, Failure> {
+        let mut events = Events::new(self.sizes.response_bytes);
+        loop {
+            let reason = match self.events(asked, &mut body, &mut events).await? {
+                Ok(message) => {
+                    tokio::spawn(timeout(REST, async move {
+                        while let Some(Ok(_)) = body.frame().await {}
+                    }));
+                    return Ok(message);
+                }
+                Err(reason) => reason,
+            };
+            let may_resume = !asked.is_modern() && !cancelled.is_cancelled();
+            let resumed = if may_resume { self.resume(bound, &mut events).await } else { None };
+            body = resumed.ok_or_else(|| self.lost(Lost::Unknown(reason)))?;
+        }
+    }
+
+    /// Reads a stream to its end or to the response. The inner error says how the stream ended.
+    async fn events(
+        &self,
+        asked: &Asked,
+        body: &mut Body,
+        events: &mut Events,
+    ) -> Result<Result<Bytes, String>, Failure> {
+        loop {
+            let frame = match body.frame().await {
+                Some(Ok(frame)) => frame,
+                Some(Err(e)) => return Ok(Err(e.to_string())),
+                None => return Ok(Err("the stream ended".to_owned())),
+            };
+            let Ok(chunk) = frame.into_data() else { continue };
+            if events.push(&chunk).is_err() {
+                let limit_bytes = self.sizes.response_bytes;
+                return Err(Failure::TooLong { gateway: self.endpoint.name(), limit_bytes });
+            }
+            while let Some(event) = events.pop() {
+                if let Some(message) = self.deliver(Some(asked), event).await {
+                    return Ok(Ok(message));
+                }
+            }
+        }
+    }
+
+    /// Passes on a message of a stream. A response is returned instead.
+    pub(super) async fn deliver(&self, asked: Option<&Asked>, event: Vec<u8>) -> Option<Bytes> {
+        match jsonrpc::parse(&event, self.answer_limits()) {
+            Ok(Message::Response(_)) => return Some(event.into()),
+            Ok(Message::Notification(notification)) if notification.method == ACKNOWLEDGED => {
+                let is_known = |asked: &Asked| asked.acknowledged.swap(true, Ordering::Relaxed);
+                if asked.is_some_and(is_known) {
+                    // The client has subscribed already. Changes were missed in between.
+                    for change in changes(notification.params) {
+                        self.output.send(change).await;
+                    }
+                    return None;
+                }
+            }
+            Ok(_) => {}
+            Err(invalid) => {
+                tracing::warn!("an event of the gateway is not a message: {invalid}");
+                return None;
+            }
+        }
+        self.output.send(event).await;
+        None
+    }
+
+    /// Resumes a stream after the last event that arrived.
+    async fn resume(&self, bound: &Bound, events: &mut Events) -> Option<Body> {
+        let last_event = HeaderValue::from_str(events.last_id()?).ok()?;
+        for failures in 0..RESUMES {
+            let pause = events.retry().unwrap_or_else(|| backoff(failures));
+            sleep(pause.min(LONGEST_PAUSE)).await;
+            let mut headers = bound.headers.clone();
+            headers.insert(LAST_EVENT_HEADER, last_event.clone());
+            match self.endpoint.get(headers).await {
+                Ok(response) if is_stream(&response) => {
+                    events.restart();
+                    return Some(response.into_body());
+                }
+                Ok(_) => return None,
+                Err(_) => {}
+            }
+        }
+        None
+    }
+
+    /// Remembers what a response means for later requests.
+    fn learn(&self, asked: &Asked, message: &Bytes, headers: &HeaderMap) {
+        let is_of_interest = matches!(
+            &*asked.method,
+            "initialize"
+                | "tools/list"
+                | "logging/setLevel"
+                | "resources/subscribe"
+                | "resources/unsubscribe"
+        );
+        if !is_of_interest {
+            return;
+        }
+        let Some(result) = result_of(message, self.answer_limits()) else { return };
+        match &*asked.method {
+            "initialize" => self.session.opened(asked.body.clone(), headers, result),
+            "tools/list" => self.params.learn(result),
+            _ => {
+                if let Ok(Message::Request(request)) = jsonrpc::parse(&asked.body, self.limits()) {
+                    self.session.keep(asked, request.params);
+                }
+            }
+        }
+    }
+
+    /// Opens the session again after the gateway lost this one. Concurrent callers share one attempt.
+    pub(super) async fn open_again(&self, lost: u64) -> Result<(), Failure> {
+        let _turn = self.session.opening.lock().await;
+        let Some(initialize) = self.session.to_open_again(lost) else { return Ok(()) };
+        let failed = |reason: String| Failure::Session { gateway: self.endpoint.name(), reason };
+        let Ok(Message::Request(request)) = jsonrpc::parse(&initialize, self.limits()) else {
+            return Err(failed("the client sent no `initialize`".to_owned()));
+        };
+        let asked = Asked::read(initialize.clone(), &request);
+        let never = CancellationToken::new();
+        match self.attempt(&asked, &Bound::default(), &never).await {
+            Ok(Attempt::Answer { message, headers }) => {
+                let result = result_of(&message, self.answer_limits());
+                let result = result.ok_or_else(|| failed("the gateway rejected it".to_owned()))?;
+                self.session.renewed(&headers, result);
+            }
+            Ok(Attempt::Rejected { .. }) => {
+                return Err(failed("the gateway rejected it".to_owned()));
+            }
+            Err(failure) => return Err(failed(failure.to_string())),
+        }
+        tracing::info!("the gateway lost the session; a new one is open");
+        let bound = self.session.bound();
+        if self.session.is_initialized() {
+            let notification = jsonrpc::notification("notifications/initialized", None);
+            let sent = self.endpoint.post(bound.headers.clone(), notification).await;
+            sent.map_err(|lost| self.lost(lost))?;
+        }
+        self.restore(&bound).await;
+        Ok(())
+    }
+
+    /// Gives the session the log level and the watched resources that the client asked for.
+    pub(super) async fn restore(&self, bound: &Bound) {
+        for body in self.session.kept() {
+            // The client has had its response. A failure shows in the log of the gateway.
+            if let Ok(response) = self.endpoint.post(bound.headers.clone(), body).await {
+                let _ = self.whole(response.into_body()).await;
+            }
+        }
+    }
+
+    /// Lists the tools for this call, whose headers do not fit the tool's definition.
+    async fn list_tools(&self, call: &Asked) {
+        /// Most pages.
+        const PAGES: usize = 100;
+        let mut cursor: Option<String> = None;
+        for _ in 0..PAGES {
+            let Some(body) = call.list_request(cursor.as_deref(), self.limits()) else { return };
+            let Ok(Message::Request(request)) = jsonrpc::parse(&body, self.limits()) else {
+                return;
+            };
+            let asked = Asked::read(body.clone(), &request);
+            let never = CancellationToken::new();
+            let attempt = self.attempt(&asked, &Bound::default(), &never).await;
+            let Ok(Attempt::Answer { message, .. }) = attempt else { return };
+            let Some(result) = result_of(&message, self.answer_limits()) else { return };
+            self.params.learn(result);
+            cursor = jsonrpc::read_object::<Page>(result).and_then(|page| page.next_cursor);
+            if cursor.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn lost(&self, lost: Lost) -> Failure {
+        Failure::lost(self.endpoint.name(), lost)
+    }
+
+    fn answer_limits(&self) -> Limits {
+        Limits::of_bytes(self.sizes.response_bytes)
+    }
+}
+
+#[derive(Deserialize)]
+struct Page {
+    #[serde(rename = "nextCursor")]
+    next_cursor: Option<String>,
+}
+
+fn result_of(message: &Bytes, limits: Limits) -> Option<&RawValue> {
+    match jsonrpc::parse(message, limits) {
+        Ok(Message::Response(response)) => match response.outcome {
+            Outcome::Result(result) => Some(result),
+            Outcome::Error(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether a response is an event stream.
+pub(super) fn is_stream(response: &Response<Body>) -> bool {
+    response.status().is_success() && is_event_stream(response.headers())
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = media.split(';').next().unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("text/event-stream")
+}
+
+#[derive(Deserialize)]
+struct Acknowledgment<'a> {
+    #[serde(borrow)]
+    notifications: Accepted<'a>,
+    #[serde(rename = "_meta", borrow)]
+    meta: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Accepted<'a> {
+    tools_list_changed: bool,
+    prompts_list_changed: bool,
+    resources_list_changed: bool,
+    #[serde(borrow)]
+    resource_subscriptions: Vec<&'a RawValue>,
+}
+
+/// A notification for each subject of a subscription.
+fn changes(acknowledgment: Option<&RawValue>) -> Vec<Bytes> {
+    let read = acknowledgment.and_then(jsonrpc::read_object::<Acknowledgment<'_>>);
+    let Some(Acknowledgment { notifications: accepted, meta }) = read else { return Vec::new() };
+    let notification = |method: &str, uri: Option<&RawValue>| {
+        let mut params = ObjectWriter::with_capacity(128);
+        if let Some(meta) = meta {
+            params.raw("_meta", meta.get());
+        }
+        if let Some(uri) = uri {
+            params.raw("uri", uri.get());
+        }
+        jsonrpc::notification(method, Some(&params.finish_string()))
+    };
+    let lists = [
+        ("notifications/tools/list_changed", accepted.tools_list_changed),
+        ("notifications/prompts/list_changed", accepted.prompts_list_changed),
+        ("notifications/resources/list_changed", accepted.resources_list_changed),
+    ];
+    let lists = lists.into_iter().filter(|(_, is_accepted)| *is_accepted);
+    let resources = accepted.resource_subscriptions.iter();
+    lists
+        .map(|(method, _)| notification(method, None))
+        .chain(resources.map(|uri| notification("notifications/resources/updated", Some(uri))))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json, value::to_raw_value};
+
+    use super::*;
+
+    #[test]
+    fn missed_changes_are_one_notification_each() {
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": 7});
+        let params = json!({"_meta": meta, "notifications": {"toolsListChanged": true,
+            "resourceSubscriptions": ["file:///a"]}});
+        let changes = changes(Some(&to_raw_value(&params).unwrap()));
+        let changes: Vec<Value> =
+            changes.iter().map(|change| serde_json::from_slice(change).unwrap()).collect();
+        let notification = |method: &str, params: Value| {
+            json!({"jsonrpc": "2.0",
+            "method": format!("notifications/{method}"), "params": params})
+        };
+        assert_eq!(
+            changes,
+            [
+                notification("tools/list_changed", json!({"_meta": meta})),
+                notification("resources/updated", json!({"_meta": meta, "uri": "file:///a"})),
+            ]
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! The event stream of a session: messages of the gateway that belong to no request.
+
+use axum::body::Body;
+use gateway_protocol::sse::Events;
+use http::{HeaderValue, StatusCode};
+use http_body_util::BodyExt as _;
+use tokio::time::sleep;
+
+use super::{Bridge, exchange::is_stream, failure::backoff, session::Bound};
+use crate::mcp::LAST_EVENT_HEADER;
+
+impl Bridge {
+    /// Keeps the stream of the current session open.
+    pub(super) async fn listen(&self) {
+        let mut changes = self.session.changes();
+        loop {
+            changes.mark_unchanged();
+            let bound = self.session.bound();
+            tokio::select! {
+                () = self.follow(&bound) => {
+                    // This gateway offers no stream. Another session may be at another one.
+                    if changes.changed().await.is_err() {
+                        return;
+                    }
+                }
+                _ = changes.changed() => {}
+            }
+        }
+    }
+
+    /// Follows the stream of one session. Returns if the gateway offers none.
+    async fn follow(&self, bound: &Bound) {
+        let mut events = Events::new(self.sizes.response_bytes);
+        let mut failures = 0;
+        loop {
+            let mut headers = bound.headers.clone();
+            let last_event = events.last_id().and_then(|id| HeaderValue::from_str(id).ok());
+            let resumes = last_event.is_some();
+            headers.extend(last_event.map(|id| (LAST_EVENT_HEADER, id)));
+            match self.endpoint.get(headers).await {
+                Ok(response) if is_stream(&response) => {
+                    if failures > 0 {
+                        // The gateway was restarted: it knows the session, but not its state.
+                        self.restore(bound).await;
+                    }
+                    events.restart();
+                    failures = 0;
+                    if self.read(response.into_body(), &mut events).await {
+                        failures += 1;
+                    }
+                }
+                Ok(response) => match response.status() {
+                    StatusCode::METHOD_NOT_ALLOWED => return,
+                    StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST if resumes => {
+                        events = Events::new(self.sizes.response_bytes);
+                        continue;
+                    }
+                    StatusCode::NOT_FOUND if bound.has_session() => {
+                        if let Err(failure) = self.open_again(bound.generation).await {
+                            tracing::debug!("{failure}");
+                        }
+                        failures += 1;
+                    }
+                    status => {
+                        self.endpoint.reload_token();
+                        tracing::debug!(%status, "the gateway does not open its event stream");
+                        failures += 1;
+                    }
+                },
+                Err(_) => failures += 1,
+            }
+            sleep(events.retry().unwrap_or_else(|| backoff(failures))).await;
+        }
+    }
+
+    /// Passes on the messages of a stream. Returns whether its connection broke.
+    async fn read(&self, mut body: Body, events: &mut Events) -> bool {
+        loop {
+            let frame = match body.frame().await {
+                Some(Ok(frame)) => frame,
+                Some(Err(_)) => return true,
+                None => return false,
+            };
+            let Ok(chunk) = frame.into_data() else { continue };
+            if events.push(&chunk).is_err() {
+                tracing::warn!("an event of the gateway is too long and is dropped");
+                return false;
+            }
+            while let Some(event) = events.pop() {
+                // A response belongs to no request here.
+                self.deliver(None, event).await;
+            }
+        }
+    }
+}

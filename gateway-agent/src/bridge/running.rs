@@ -1,0 +1,142 @@
+//! The running requests, bounded in number and size. Each can be cancelled by its id.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::failure::Full;
+
+/// Most requests at once.
+const REQUESTS: usize = 256;
+/// Most bytes of their bodies together.
+const BYTES: usize = 64 * 1024 * 1024;
+
+/// The running requests.
+#[derive(Debug, Default)]
+pub(super) struct Running(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    table: Mutex<Table>,
+    /// Notified at the end of each request.
+    ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    requests: HashMap<Box<str>, Entry>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    cancelled: CancellationToken,
+    kind: Kind,
+}
+
+/// The kind of a request, which decides how it is cancelled and ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A request of a session.
+    OfSession,
+    /// A stateless request.
+    Stateless,
+    /// A stateless request that does not end by itself.
+    Subscription,
+}
+
+/// One running request. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Slot {
+    shared: Arc<Shared>,
+    id: Box<str>,
+    bytes: usize,
+    /// Cancelled when the client cancels the request.
+    pub(super) cancelled: CancellationToken,
+}
+
+impl Running {
+    /// Admits a request.
+    pub(super) fn begin(&self, id: &str, bytes: usize, kind: Kind) -> Result<Slot, Full> {
+        let mut table = lock(&self.0.table);
+        if table.requests.len() >= REQUESTS {
+            return Err(Full::Requests(REQUESTS));
+        }
+        // One request alone is bounded by the length of a line.
+        if table.bytes > 0 && table.bytes + bytes > BYTES {
+            return Err(Full::Bytes(BYTES));
+        }
+        if table.requests.contains_key(id) {
+            return Err(Full::Id);
+        }
+        let cancelled = CancellationToken::new();
+        table.requests.insert(id.into(), Entry { cancelled: cancelled.clone(), kind });
+        table.bytes += bytes;
+        Ok(Slot { shared: Arc::clone(&self.0), id: id.into(), bytes, cancelled })
+    }
+
+    /// Cancels a request. Returns what it is; `None` if it is not running.
+    pub(super) fn cancel(&self, id: &str) -> Option<Kind> {
+        let table = lock(&self.0.table);
+        let entry = table.requests.get(id)?;
+        entry.cancelled.cancel();
+        Some(entry.kind)
+    }
+
+    /// Whether a request runs that is cancelled.
+    pub(super) fn is_cancelled(&self, id: &str) -> bool {
+        lock(&self.0.table).requests.get(id).is_some_and(|entry| entry.cancelled.is_cancelled())
+    }
+
+    /// Resolves when only subscriptions run.
+    pub(super) async fn finished(&self) {
+        loop {
+            let ended = self.0.ended.notified();
+            let is_open = |entry: &Entry| entry.kind != Kind::Subscription;
+            if !lock(&self.0.table).requests.values().any(is_open) {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut table = lock(&self.shared.table);
+        table.requests.remove(&self.id);
+        table.bytes -= self.bytes;
+        self.shared.ended.notify_waiters();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_bounded_and_released() {
+        let running = Running::default();
+        let slots: Vec<_> = (0..REQUESTS)
+            .map(|i| running.begin(&i.to_string(), 1, Kind::Stateless).unwrap())
+            .collect();
+        assert_eq!(running.begin("x", 1, Kind::Stateless).unwrap_err(), Full::Requests(REQUESTS));
+        drop(slots);
+        let large = running.begin("1", BYTES + 1, Kind::OfSession).unwrap();
+        assert_eq!(running.begin("2", 1, Kind::OfSession).unwrap_err(), Full::Bytes(BYTES));
+        assert_eq!(running.begin("1", 0, Kind::OfSession).unwrap_err(), Full::Bytes(BYTES));
+        assert_eq!((running.cancel("1"), running.cancel("2")), (Some(Kind::OfSession), None));
+        assert!(large.cancelled.is_cancelled());
+        drop(large);
+        let _first = running.begin("1", 1, Kind::Stateless).unwrap();
+        assert_eq!(running.begin("1", 1, Kind::Stateless).unwrap_err(), Full::Id);
+    }
+}

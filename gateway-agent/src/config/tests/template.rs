@@ -1,0 +1,128 @@
+//! The file of `config init` has every option of the parser, in a form that parses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::config::{TEMPLATE, yaml};
+
+/// The template with every option set. `alternatives` sets those, too.
+fn set(alternatives: bool) -> String {
+    let is_option = |line: &str| line.starts_with('#') && !line.starts_with("# ") && line != "#";
+    let set = |line: &str| {
+        let nested = line.starts_with("#  ");
+        if !is_option(line) && !nested {
+            return line.to_owned();
+        }
+        let option = &line[1..];
+        match option.split_once('#') {
+            Some((indent, rest)) if alternatives && indent.trim().is_empty() => {
+                format!("{indent}{rest}")
+            }
+            _ => option.to_owned(),
+        }
+    };
+    TEMPLATE.lines().map(set).collect::<Vec<_>>().join("\n")
+}
+
+fn problems(text: &str) -> Vec<Problem> {
+    let parsed = Config::parse(Path::new("gateway.yaml"), text, &Args::default());
+    parsed.err().map(|invalid| invalid.problems).unwrap_or_default()
+}
+
+/// Adds an unknown field to every mapping, so that the parser says which fields it knows there.
+fn with_unknown_fields(node: &yaml::Node) -> String {
+    match &node.value {
+        yaml::Value::Map(fields) => {
+            let fields = fields
+                .iter()
+                .map(|(name, node)| format!("{}: {}", quoted(name), with_unknown_fields(node)));
+            let fields: Vec<_> = fields.chain(["unknownField: 1".to_owned()]).collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+        yaml::Value::List(items) => {
+            let items: Vec<_> = items.iter().map(with_unknown_fields).collect();
+            format!("[{}]", items.join(", "))
+        }
+        yaml::Value::Text(text) => quoted(text),
+        yaml::Value::Integer(number) => number.clone(),
+        yaml::Value::Float(number) => format!("{number:?}"),
+        yaml::Value::Bool(value) => value.to_string(),
+        yaml::Value::Null => "~".to_owned(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// The names of the fields at each path, list items together.
+fn fields(node: &yaml::Node, path: &str, found: &mut BTreeMap<String, BTreeSet<String>>) {
+    match &node.value {
+        yaml::Value::Map(members) => {
+            for (name, node) in members {
+                found.entry(path.to_owned()).or_default().insert(name.clone());
+                fields(node, &format!("{path}.{name}"), found);
+            }
+        }
+        yaml::Value::List(items) => {
+            for item in items {
+                fields(item, &format!("{path}[]"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A path without the numbers of list items.
+fn without_numbers(path: &str) -> String {
+    let digits_removed: String = path.chars().filter(|c| !c.is_ascii_digit()).collect();
+    format!(".{digits_removed}").trim_end_matches(".unknownField").to_owned()
+}
+
+#[test]
+fn template_parses_with_a_registry() {
+    let registry = Some("grpc://127.0.0.1:7070".to_owned());
+    let args = Args { registry, ..Args::default() };
+    let config = Config::parse(Path::new("gateway.yaml"), TEMPLATE, &args).unwrap();
+    assert_eq!(config.listen.port(), 7080);
+}
+
+#[test]
+fn template_parses_with_every_option_set() {
+    // The files of the examples do not exist.
+    let is_missing = |problem: &Problem| {
+        problem.message.contains("No such file") || problem.message.contains("/etc/gateway-agent/")
+    };
+    let found = problems(&set(false));
+    let found: Vec<_> = found.iter().filter(|problem| !is_missing(problem)).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn template_has_every_option_of_the_parser() {
+    let tree = yaml::parse(&set(true)).expect("YAML");
+    let mut written = BTreeMap::new();
+    fields(&tree, "", &mut written);
+    let mut known = 0;
+    let mut missing = Vec::new();
+    for problem in problems(&with_unknown_fields(&tree)) {
+        let Some(names) = problem.message.strip_prefix("unknown field; here go ") else { continue };
+        // In one mapping, an alternative may exclude other fields.
+        if !problem.field.ends_with("unknownField") {
+            continue;
+        }
+        // The head of the file describes the form of secrets.
+        if names == "prefix, file, env" {
+            continue;
+        }
+        let path = without_numbers(&problem.field);
+        for name in names.split(", ").filter(|name| !name.is_empty()) {
+            known += 1;
+            if !written.get(&path).is_some_and(|written| written.contains(name)) {
+                missing.push(format!("{path}.{name}"));
+            }
+        }
+    }
+    assert!(known > 100, "the parser says what it knows in other words: {known}");
+    assert!(missing.is_empty(), "not in template.yaml: {missing:#?}");
+}

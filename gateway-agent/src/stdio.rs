@@ -1,0 +1,129 @@
+//! `gateway-agent stdio`: the bridge to a running gateway, or to one in this process.
+
+use std::{fs, path::Path};
+
+use gateway_agent::{
+    bridge::{self, Address, Endpoint, Identity, Sizes, Token},
+    cache::CacheError,
+    config::{Args, Config, StdioArgs, state_file},
+    server::{self, Entry},
+};
+use registry_tls::ClientFiles;
+use tempfile::TempDir;
+use tokio::{io, sync::oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::{FAILED, Failed, MISCONFIGURED, load, on_runtime, until_signals};
+
+/// Room for the envelope around a result of an upstream, in bytes.
+const ENVELOPE_BYTES: usize = 1024 * 1024;
+
+/// Serves one client.
+pub(crate) fn run(args: &Args, bridge: &StdioArgs) -> Result<(), Failed> {
+    match &bridge.gateway {
+        Some(url) => connect(url, bridge),
+        None => embed(args, bridge),
+    }
+}
+
+fn connect(url: &str, bridge: &StdioArgs) -> Result<(), Failed> {
+    let identity = bridge.client_cert.clone().zip(bridge.client_key.clone());
+    let files = ClientFiles { ca: bridge.gateway_ca.clone(), identity };
+    let tls = Some(files).filter(|files| *files != ClientFiles::default());
+    let address = Address { url: url.to_owned(), tls };
+    let mut code = FAILED;
+    let outcome = on_runtime(async {
+        let endpoint = Endpoint::connect(address, &identity_of(bridge)).map_err(|e| {
+            code = MISCONFIGURED;
+            e.to_string()
+        })?;
+        until_signals(async |stop| serve(endpoint, Sizes::default(), stop).await).await
+    });
+    outcome.map_err(|message| (code, message))
+}
+
+fn embed(args: &Args, bridge: &StdioArgs) -> Result<(), Failed> {
+    // A client may start this process anywhere, for instance in `/`.
+    let default_cache = state_file(args);
+    let directory = default_cache.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let args = Args { default_cache, data: args.data.clone().or(directory), ..args.clone() };
+    let mut config = load(&args)?;
+    // Several bridges with one configuration cannot share an address.
+    config.admin = None;
+    let outcome = on_runtime(until_signals(async |stop| {
+        let mut directory = None;
+        loop {
+            let serving = Box::pin(serve_embedded(config.clone(), bridge, stop.clone()));
+            match serving.await {
+                Err(server::Error::Cache(CacheError::Locked(path))) if directory.is_none() => {
+                    directory = Some(beside_another(&mut config, &path)?);
+                }
+                served => return served.map_err(|e| e.to_string())?,
+            }
+        }
+    }));
+    outcome.map_err(|message| (FAILED, message))
+}
+
+/// Gives a second gateway a cache of its own: a copy in the temporary directory that is returned.
+fn beside_another(config: &mut Config, cache: &Path) -> Result<TempDir, String> {
+    let directory = tempfile::Builder::new().prefix("gateway-agent-").tempdir();
+    let directory = directory.map_err(|e| format!("cannot create a temporary directory: {e}"))?;
+    let copy = directory.path().join("registry-v2.json");
+    // Without the copy, the gateway waits for the registry.
+    let _ = fs::copy(cache, &copy);
+    tracing::warn!(
+        "the cache {} is in use by another gateway; this one keeps its state in {} until it ends",
+        cache.display(),
+        directory.path().display()
+    );
+    config.args.cache = Some(copy.clone());
+    config.registry.cache = copy;
+    Ok(directory)
+}
+
+/// Serves the client until it ends. The gateway ends with the bridge, whose error is the inner one.
+async fn serve_embedded(
+    config: Config,
+    bridge: &StdioArgs,
+    stop: CancellationToken,
+) -> Result<Result<(), String>, server::Error> {
+    let (sender, routes) = oneshot::channel();
+    let sizes = Sizes {
+        message_bytes: config.request_bytes,
+        response_bytes: config.limits.response_bytes.saturating_add(ENVELOPE_BYTES),
+    };
+    let host = config.allowed_hosts.first().cloned();
+    let mut served = Ok(());
+    let bridging = async {
+        let Some(routes) = stop.run_until_cancelled(routes).await else { return };
+        // The sender is dropped only if the gateway does not start, which ends this future, too.
+        let Ok(routes) = routes else { return std::future::pending().await };
+        let endpoint = Endpoint::embedded(routes, host.as_deref(), &identity_of(bridge));
+        served = match endpoint {
+            Ok(endpoint) => serve(endpoint, sizes, stop).await,
+            Err(e) => Err(e.to_string()),
+        };
+    };
+    server::run(Entry::Routes(sender), config, bridging).await?;
+    Ok(served)
+}
+
+async fn serve(endpoint: Endpoint, sizes: Sizes, stop: CancellationToken) -> Result<(), String> {
+    let streams = (io::stdin(), io::stdout());
+    let served = bridge::run(endpoint, sizes, streams, stop.cancelled_owned()).await;
+    served.map_err(|e| format!("cannot read from standard input: {e}"))
+}
+
+fn identity_of(bridge: &StdioArgs) -> Identity {
+    let file = bridge.token_file.clone().map(Token::File);
+    let agent = bridge.agent.as_ref().map(|agent| match agent.split_once('@') {
+        Some((name, version)) => (name.to_owned(), Some(version.to_owned())),
+        None => (agent.clone(), None),
+    });
+    Identity {
+        token: bridge.token.clone().map(Token::Text).or(file),
+        agent,
+        allows_plaintext: bridge.plaintext_token,
+    }
+}
