@@ -162,17 +162,12 @@ pub async fn run(
             return Ok(());
         }
     }
+    let of_address = config.address_connections.unwrap_or_else(capacity::address_connections);
+    let door = |listener| Door { listener, tls, lanes: lanes.clone(), of_address };
+    let kept = (cache, writer);
     let mut running = match entry {
-        Entry::Socket(listener) => {
-            let of_address =
-                config.address_connections.unwrap_or_else(capacity::address_connections);
-            let door = Door { listener, tls, lanes: lanes.clone(), of_address };
-            Running::start(door, callers, (cache, writer), stop)?
-        }
-        Entry::Routes(sender) => {
-            tokio::spawn(send_when_ready(sender, callers, (cache.clone(), upstreams.clone())));
-            Running::embed((cache, writer), stop)
-        }
+        Entry::Socket(listener) => Running::start(door(listener), callers, kept, stop)?,
+        Entry::Routes(sender) => Running::embed((sender, callers), kept, &upstreams, stop),
     };
     running.admin = admin.map(|(door, router)| running.serve_admin(door, router));
     let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
@@ -348,10 +343,16 @@ impl Running {
     }
 
     /// Serves no connections. Standard output belongs to the user of the routes.
-    fn embed(parts: (Cache, Writer), stop: CancellationToken) -> Self {
+    fn embed(
+        (sender, routes): (oneshot::Sender<Router>, Router),
+        (cache, writer): (Cache, Writer),
+        upstreams: &Arc<Upstreams>,
+        stop: CancellationToken,
+    ) -> Self {
+        tokio::spawn(send_when_ready(sender, routes, (cache.clone(), Arc::clone(upstreams))));
         let cut = CancellationToken::new();
         let serving = tokio::spawn(stop.clone().cancelled_owned());
-        Self::with(serving, (stop, cut), parts)
+        Self::with(serving, (stop, cut), (cache, writer))
     }
 
     fn with(
