@@ -1,6 +1,4 @@
 //! Keeps the shape of the tree: dependency rules, sizes, module docs, one home for each concern.
-//!
-//! Deliberately absent: style that rustfmt and clippy check.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -2,7 +2,7 @@
 //! Postgres.
 //!
 //! Both sides get their input ready-made: the requests, and the rows with their canonical texts and
-//! digests. Deliberately absent: single registrations (`writes.rs`).
+//! digests.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,4 @@
 //! tools/call: direct, through nginx, and through the gateway with everything on.
-//!
-//! Deliberately absent: lists, children, streams of events and long loads; each has a file beside.
 
 pub(crate) mod bridge;
 pub(crate) mod composed;

@@ -1,6 +1,4 @@
 //! 100,000 entities: how long a full resync takes, and validating the same.
-//!
-//! Deliberately absent: questions about the graph at that size; `graph` has those.
 
 use std::time::Instant;
 

@@ -1,7 +1,5 @@
 //! A follower that missed commits: until it has verified and applied them, from memory and, after a
 //! restart of the server, from the log; beside etcd's watch from as old a revision.
-//!
-//! Deliberately absent: full resyncs; `catalog.rs` has those.
 
 use std::{collections::BTreeMap, time::Instant};
 

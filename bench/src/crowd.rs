@@ -1,8 +1,5 @@
 //! Many followers of one server, which cost little themselves: each decodes its messages, checks
 //! that they come in order and acknowledges them, and all must be told of the same chain hash.
-//!
-//! Deliberately absent: proving documents and applying them, which is a gateway's own work and has
-//! a gateway's own cores.
 
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
 //! etcd, the peer of the change stream: one process, its keys put and watched over gRPC.
 //!
 //! The few messages that this takes are written out here with etcd's own numbers
-//! (`api/etcdserverpb/rpc.proto`). Deliberately absent: TLS, leases, compaction.
+//! (`api/etcdserverpb/rpc.proto`). TLS, leases and compaction are not supported.
 
 use std::{
     net::TcpListener,

@@ -1,7 +1,5 @@
 //! From the apply to the moment when every follower was told of the commit, beside etcd's watch with
 //! as many watchers and the same payloads; and through a relay, beside the same without one.
-//!
-//! Deliberately absent: relays of relays, and networks between them.
 
 use std::time::Instant;
 

@@ -1,7 +1,5 @@
 //! Questions about the graph at 100,000 entities, over gRPC: exact get, closure, dependents, impact,
 //! resolve.
-//!
-//! Deliberately absent: peers; what stands beside each is the get of one entity in the same run.
 
 use acceptance::Registry;
 use registry_core::Key;

@@ -1,7 +1,5 @@
 //! A registry of 100,000 entities on Postgres: releasing a tool into it under every rule, and the
 //! verification of its log.
-//!
-//! Deliberately absent: SQLite, whose writes `writes.rs` measures; the same code judges both.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Closed-loop load: some clients, each with one request at a time, for a while.
 //!
-//! Deliberately absent: open-loop arrival; latencies under it are not what these budgets speak of.
+//! Open-loop arrival is not supported: the budgets describe closed-loop latency.
 
 use std::time::{Duration, Instant};
 

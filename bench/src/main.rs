@@ -1,7 +1,6 @@
 //! The benchmarks: each a ratio against a peer or a limit, both sides in the same run.
 //!
-//! `make bench` runs all of them and records the table in `bench/README.md`. Deliberately absent:
-//! verdicts; a machine's speed is not a test.
+//! `make bench` runs all of them and records the table in `bench/README.md`.
 
 mod bulk;
 mod calls;

@@ -1,6 +1,4 @@
 //! Memory of both processes, and how fast a gateway answers from a cold start.
-//!
-//! Deliberately absent: growth over a long load.
 
 use std::time::{Duration, Instant};
 

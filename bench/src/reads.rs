@@ -1,6 +1,4 @@
 //! Exact gets over gRPC, from the catalog in memory.
-//!
-//! Deliberately absent: lists and history.
 
 use acceptance::Registry;
 use registry_proto::v1;

@@ -1,6 +1,4 @@
 //! The table of results, and its place in `bench/README.md`.
-//!
-//! Deliberately absent: the measuring.
 
 use std::{fmt::Write as _, fs};
 

@@ -1,6 +1,4 @@
 //! The entities that the benchmarks register: tools of ordinary size over shared schemas.
-//!
-//! Deliberately absent: randomness; every run registers the same.
 
 use registry_proto::v1;
 

@@ -1,6 +1,4 @@
 //! Bills of materials of everything, over gRPC: at 100,000 entities, beside a tenth of them.
-//!
-//! Deliberately absent: bills of single agents, which are small.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,5 @@
 //! What many followers do to a server at once: some that do not read, and all that come back after
 //! a restart.
-//!
-//! Deliberately absent: faults of the network and of the database.
 
 use std::{
     sync::{

@@ -1,7 +1,5 @@
 //! Registrations, one entity a request, beside pgbench with the same rows in one transaction each on
 //! the same Postgres.
-//!
-//! Deliberately absent: several servers on one database, and batches (`bulk.rs`).
 
 use std::{fs, process::Command};
 

@@ -1,4 +1,4 @@
-//! The command line. Deliberately absent: a configuration file and environment variables.
+//! The command line.
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;

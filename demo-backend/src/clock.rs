@@ -1,5 +1,4 @@
-//! The clock the servers read: real, or stopped by `--fixed-time`. Deliberately absent: time zones
-//! (the time server has them).
+//! The clock the servers read: real, or stopped by `--fixed-time`.
 
 use time::{OffsetDateTime, UtcOffset};
 

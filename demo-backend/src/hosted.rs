@@ -1,5 +1,4 @@
 //! One MCP server of this process, whatever its domain: its identity, its tools, its calls.
-//! Deliberately absent: transports (see `http` and `stdio`), resources and prompts.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
 //! Every server over Streamable HTTP on one address, in both protocol eras: stateless since
-//! 2026-07-28 (answered as JSON), sessions before it (answered as SSE). Deliberately absent: TLS.
+//! 2026-07-28 (answered as JSON), sessions before it (answered as SSE). TLS is not supported.
 
 use std::io;
 use std::sync::Arc;

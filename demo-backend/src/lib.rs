@@ -1,7 +1,7 @@
 //! Working MCP servers for the demo, the tests and the benchmarks: ten domains behind one address.
 //!
-//! Everything lives in memory and ids are counters, so a run is repeatable. Deliberately absent:
-//! persistence, authentication, outgoing network access, and an MCP client.
+//! Everything lives in memory and ids are counters, so a run is repeatable. Persistence,
+//! authentication and outgoing network access are not supported.
 
 pub mod cli;
 pub mod clock;

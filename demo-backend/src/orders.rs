@@ -1,5 +1,4 @@
 //! What the three order services share: records that belong to an order and can be undone once.
-//! Deliberately absent: what undoing means (each service says).
 
 use crate::refusal::Refusal;
 use crate::shelf::Shelf;

@@ -1,5 +1,4 @@
-//! Offset pagination, shared by every tool that lists. Deliberately absent: cursors; these lists
-//! only grow.
+//! Offset pagination, shared by every tool that lists.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,4 @@
-//! How a tool says no: an `isError` result with a machine-readable code. Deliberately absent:
-//! JSON-RPC errors, which are for requests that never reached a tool.
+//! How a tool says no: an `isError` result with a machine-readable code.
 
 use rmcp::ErrorData;
 use rmcp::handler::server::tool::IntoCallToolResult;

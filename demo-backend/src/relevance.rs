@@ -1,5 +1,4 @@
 //! How well a text answers a query: rare words count more, titles count more than bodies.
-//! Deliberately absent: stemming, synonyms and embeddings.
 
 use std::collections::HashSet;
 

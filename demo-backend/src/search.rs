@@ -1,5 +1,4 @@
 //! Search results in one shape for documents and users, so that a composition can merge them.
-//! Deliberately absent: the scoring (see `relevance`).
 
 use schemars::JsonSchema;
 use serde::Serialize;

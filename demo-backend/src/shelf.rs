@@ -1,5 +1,4 @@
-//! Records in memory under counted ids: `doc-1`, `doc-2`, … Deliberately absent: removal (a record
-//! changes its status instead), and locking, which the owner does with [`lock`].
+//! Records in memory under counted ids: `doc-1`, `doc-2`, …
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,5 +1,4 @@
 //! One server over standard input and output, for clients that start their servers themselves.
-//! Deliberately absent: anything else on standard output.
 
 use std::error::Error;
 

@@ -1,6 +1,5 @@
 //! The example registry and the servers that it describes agree: same servers and tools, arguments
-//! that are understood, results that have what is promised. Deliberately absent: the registry's own
-//! rules, which its crate checks, and calls through a gateway.
+//! that are understood, results that have what is promised.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

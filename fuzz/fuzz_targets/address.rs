@@ -1,7 +1,5 @@
 //! Addresses of registries: reading never panics, and each server that is read can be connected to
 //! and has a host, a port, and nothing more.
-//!
-//! Deliberately absent: connecting.
 
 #![no_main]
 

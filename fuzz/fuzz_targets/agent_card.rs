@@ -1,6 +1,4 @@
 //! Agent cards: reading never panics, and what is made of a card is an agent, or a person is asked.
-//!
-//! Deliberately absent: fetching one.
 
 #![no_main]
 

@@ -1,6 +1,4 @@
 //! Cache files: reading never panics, and what is accepted is written back as a copy of itself.
-//!
-//! Deliberately absent: the file system.
 
 #![no_main]
 

@@ -1,6 +1,4 @@
 //! Documents of each kind: reading never panics, and what is read has one stable form.
-//!
-//! Deliberately absent: validation against a catalog; `registry_file` does that.
 
 #![no_main]
 

@@ -2,7 +2,7 @@
 //! registry that is written and read as itself.
 //!
 //! Frames are given their checksums and their commits the chain hashes first, since a fuzzer guesses
-//! none. Deliberately absent: snapshots; `cache_file` has those.
+//! none.
 
 #![no_main]
 

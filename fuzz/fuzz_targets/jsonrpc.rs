@@ -1,7 +1,5 @@
 //! JSON-RPC bodies: parsing never panics, keeps its limits, and reads no message into what is not
 //! JSON.
-//!
-//! Deliberately absent: what MCP makes of a message.
 
 #![no_main]
 

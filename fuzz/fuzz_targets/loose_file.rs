@@ -1,7 +1,5 @@
 //! Loose registry files: repairing never panics, what needs no person is valid, and what was
 //! repaired needs no second repair.
-//!
-//! Deliberately absent: YAML; the command line reads it into the same values.
 
 #![no_main]
 

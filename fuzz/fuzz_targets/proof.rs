@@ -1,7 +1,7 @@
 //! Verifier keys, checkpoints and proofs: reading and checking never panic, and a checkpoint that is
 //! taken is the one that was signed.
 //!
-//! Each note is signed first, since a fuzzer guesses no signature. Deliberately absent: files.
+//! Each note is signed first, since a fuzzer guesses no signature.
 
 #![no_main]
 

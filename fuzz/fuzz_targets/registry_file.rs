@@ -1,6 +1,4 @@
 //! Registry files: reading and validating never panic, and every finding has a place in the file.
-//!
-//! Deliberately absent: storing what was read.
 
 #![no_main]
 

@@ -1,7 +1,5 @@
 //! Scopes, one root a line: reading never panics, what is read has one form in each notation, and
 //! looking for what it names never panics.
-//!
-//! Deliberately absent: keeping a part up to date; a property test has that.
 
 #![no_main]
 

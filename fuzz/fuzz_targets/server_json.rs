@@ -1,7 +1,5 @@
 //! `server.json` and what MCP registries answer: reading never panics, what is refused is told why,
 //! and what is taken is served so that it is taken again.
-//!
-//! Deliberately absent: HTTP, and the schema of the format; a property test has that.
 
 #![no_main]
 

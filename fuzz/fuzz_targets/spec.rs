@@ -1,6 +1,4 @@
 //! Compositions and projections: reading and projecting never panic, and every problem has a place.
-//!
-//! Deliberately absent: running compositions.
 
 #![no_main]
 

@@ -1,8 +1,7 @@
 //! Messages of a Sync stream: decoding, reading and applying them never panics, what is read has one
 //! wire form, and whatever they lead to is written and read as itself.
 //!
-//! Digests of documents and chain hashes are made to fit first, since a fuzzer guesses none. Deliberately
-//! absent: what a follower refuses although it can be read; its tests have that.
+//! Digests of documents and chain hashes are made to fit first, since a fuzzer guesses none.
 
 #![no_main]
 

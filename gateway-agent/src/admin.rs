@@ -1,7 +1,7 @@
 //! The admin address: routes for operators, on a listener of its own, apart from the callers'.
 //!
 //! On loopback a token is optional, beyond it the configuration demands one; web pages of elsewhere
-//! are refused either way. Deliberately absent: the routes themselves; each module brings its own.
+//! are refused either way.
 
 pub(crate) mod contracts;
 pub(crate) mod sagas;

@@ -1,8 +1,7 @@
 //! Which states of the registry are served: those that the pinned key has signed, and of whole
 //! catalogs those that pass `registry.validation.startup`.
 //!
-//! Without a pinned key (`registry.key`) whoever is connected to is believed. Deliberately absent: how
-//! old is too old.
+//! Without a pinned key (`registry.key`) whoever is connected to is believed.
 
 use std::sync::Arc;
 

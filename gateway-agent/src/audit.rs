@@ -1,8 +1,8 @@
 //! One structured event for each call, and the metrics of callers.
 //!
 //! The record of a call is written when it is dropped, so that a call whose client went away is
-//! audited like any other. Deliberately absent: argument and result values, which are never logged;
-//! and labels that a caller could make up.
+//! audited like any other. Argument and result values are never logged, and callers cannot choose
+//! label values.
 
 mod label;
 mod lineage;

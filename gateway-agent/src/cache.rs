@@ -3,7 +3,6 @@
 //!
 //! A source puts catalogs in, everybody else reads; a swap is atomic, and whoever holds a catalog
 //! keeps it. The disk follows within a second and may lag, but it always holds a true past state.
-//! Deliberately absent: where catalogs come from (`sync.rs`, `source.rs`).
 
 mod disk;
 mod journal;

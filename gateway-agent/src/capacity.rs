@@ -1,6 +1,4 @@
 //! How many connections and event streams there may be at once.
-//!
-//! Deliberately absent: raising the number of files that the process may open; `main.rs` does.
 
 /// Most connections at once; more wait in the kernel's queue.
 const CONNECTIONS: usize = 10_000;

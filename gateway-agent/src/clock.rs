@@ -1,6 +1,4 @@
 //! The wall clock, for what is laid beside other programs' times or outlives the process.
-//!
-//! Deliberately absent: measuring; `Instant` does that.
 
 use std::time::SystemTime;
 

@@ -2,8 +2,7 @@
 //!
 //! A gateway without its registry serves what it last knew. What was retired meanwhile it cannot
 //! know, so an operator may limit for how long (`registry.maxStaleness`): first what may change
-//! something is refused, then everything. Lists and calls ask the same [`Verdict`]. Deliberately
-//! absent: measuring the age; [`Cache::age`] does, also across a restart.
+//! something is refused, then everything. Lists and calls ask the same [`Verdict`].
 
 use std::{
     future::pending,

@@ -4,7 +4,6 @@
 //! A claim that leads to no registered name (or cannot be read) makes an unknown caller. One that
 //! names a registered agent, but no version of it that may be used, does not: retiring an agent must
 //! not give it what unknown callers may. A weaker claim is never tried after a stronger one failed.
-//! Deliberately absent: what the caller may do (`permit.rs`).
 
 pub mod certificate;
 pub mod challenge;

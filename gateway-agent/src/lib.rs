@@ -1,7 +1,5 @@
 //! The gateway: it keeps a verified local copy of the registry, stands between agents and tools,
 //! shows each agent only what it declared, and keeps working when the registry is gone.
-//!
-//! Deliberately absent: the registry's own rules (they are `registry-core`), and A2A.
 
 pub mod admin;
 pub mod admission;

@@ -1,7 +1,7 @@
 //! The log as plain text: one line an event, as `tracing_subscriber` writes it, without the colours.
 //!
 //! Each call writes one event of some thirty fields, which made a sixth of what a call costs; this
-//! writes them in half of that. Deliberately absent: colours and JSON, which the library does.
+//! writes them in half of that. Colors and JSON use the formatters of the library.
 
 use std::fmt::{self, Debug, Write as _};
 

@@ -1,7 +1,7 @@
 //! Wiring: from a configuration and a socket to a gateway that serves, until it is told to stop.
 //!
 //! The order matters: the copy on disk is loaded, calls are served at once, and only then does the
-//! gateway connect and catch up. Deliberately absent: process concerns (flags, logging, signals).
+//! gateway connect and catch up.
 
 mod body;
 mod connections;

@@ -1,6 +1,4 @@
 //! Where catalogs come from: each source puts them into the cache and says how it is doing.
-//!
-//! Deliberately absent: `grpc://`, which is `sync.rs`; here it is only started.
 
 mod content;
 mod discovered;

@@ -1,8 +1,7 @@
 //! What is checked when a whole catalog is loaded from a file, over HTTP or from the cache:
 //! `registry.validation.startup`.
 //!
-//! Deliberately absent: the rules themselves, and what comes over the Sync stream; the registry
-//! has checked that when it was registered.
+//! Documents of the Sync stream are not checked again: the registry validated them at registration.
 
 use std::fmt;
 

@@ -1,8 +1,7 @@
 //! Following a registry server: what the gateway says on the stream, and what becomes of what it
 //! hears. The only file, with its folder, that names the API's generated types.
 //!
-//! Nothing is taken that does not decode and verify; the last good catalog stays. Deliberately absent:
-//! connecting and the stream itself (`registry-follow`), and where credentials come from.
+//! Nothing is taken that does not decode and verify; the last good catalog stays.
 
 mod ahead;
 mod clock;

@@ -2,8 +2,7 @@
 //! what it asks of an upstream. Recent traces are kept for the admin address, sampled ones are sent
 //! to a collector; where neither is configured, only the ids are made.
 //!
-//! Deliberately absent: arguments, results and messages of errors, which no span has; and sampling
-//! by what becomes of a call.
+//! Spans contain no arguments, results or error messages. Sampling by outcome is not supported.
 
 mod export;
 mod otlp;

@@ -1,6 +1,4 @@
 //! What an entity refers to and what is in a scope, by their definitions and by looking at everything.
-//!
-//! Deliberately absent: speed.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -4,7 +4,7 @@
 //! clock since the start), the time `wall` (milliseconds since 1970), `who` saw it, and an `event` with
 //! its fields. A call is written before it is sent and its answer after it came, so that the order
 //! of lines is an order of real time: what is answered on a line was done before it, and what is
-//! called on a line is not done before it. Deliberately absent: what has to hold.
+//! called on a line is not done before it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

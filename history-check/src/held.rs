@@ -1,6 +1,4 @@
 //! What each follower held after each of its messages, worked out from the messages alone.
-//!
-//! Deliberately absent: whether that is right.
 
 use std::{
     collections::{BTreeMap, HashMap},

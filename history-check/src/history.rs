@@ -1,6 +1,4 @@
 //! A history that was read: its lines, its log, its requests, and what each follower held when.
-//!
-//! Deliberately absent: judging.
 
 use std::collections::{BTreeMap, BTreeSet};
 

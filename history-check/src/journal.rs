@@ -1,6 +1,6 @@
 //! The journal of a gateway's cache: its frames, from their definition.
 //!
-//! Deliberately absent: the signatures at the ends of frames.
+//! The signatures at the ends of frames are not checked.
 
 use crate::log::{bytes_of, digest, digits};
 

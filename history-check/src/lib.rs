@@ -3,8 +3,7 @@
 //! A history is a file of JSON lines ([`event`]): what each process was asked, answered, sent and
 //! kept, in the order in which it was seen, and at its end the log as the database has it. The
 //! validators look at nothing else. They share no code with the registry: the fold over the log, the
-//! closure of a scope and the chain are written here once more, from their definitions. Deliberately
-//! absent: recording.
+//! closure of a scope and the chain are written here once more, from their definitions.
 
 pub mod closure;
 pub mod event;

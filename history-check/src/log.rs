@@ -1,6 +1,4 @@
 //! The log at the end of a history: its commits, and the state after each of them.
-//!
-//! Deliberately absent: whether anybody asked for them.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 

@@ -1,7 +1,6 @@
 //! `history-check FILE...`: reads recorded histories, and says of each promise whether it was kept.
 //!
-//! Exit codes: 0, every promise was kept; 1, one was violated; 2, a file is no history. Deliberately
-//! absent: the checks; see the library.
+//! Exit codes: 0, every promise was kept; 1, one was violated; 2, a file is no history.
 
 use std::{fs, process::ExitCode};
 

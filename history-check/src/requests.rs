@@ -1,6 +1,4 @@
 //! The calls of a history with their answers, and which commit is of which.
-//!
-//! Deliberately absent: judging.
 
 use std::collections::{BTreeMap, HashMap};
 

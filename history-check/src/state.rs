@@ -1,7 +1,5 @@
 //! What a registry holds after a revision, and the fold of a commit over it, from the JSON of the
 //! commit.
-//!
-//! Deliberately absent: judging; the fold takes what the log has.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,6 +1,4 @@
 //! The validators: one for each promise. Each is a function from a history to what violates it.
-//!
-//! Deliberately absent: what the promises are good for; see `docs/reliability.md`.
 
 mod acknowledged;
 mod atomic;

@@ -1,6 +1,4 @@
 //! The history that is being written: one line an event, in the order in which they were seen.
-//!
-//! Deliberately absent: what the events mean.
 
 use std::{
     fs::File,

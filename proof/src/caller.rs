@@ -1,6 +1,4 @@
 //! Calls of the registry's service, each written down before it is sent and after it is answered.
-//!
-//! Deliberately absent: what to call.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,5 @@
 //! The end of a history: everybody catches up, and the log is written down as the database has it,
 //! and as those of relays have it.
-//!
-//! Deliberately absent: judging who did not.
 
 use std::{collections::HashMap, time::Duration};
 

@@ -1,6 +1,4 @@
 //! What the registry's types hold, in the words of a history.
-//!
-//! Deliberately absent: proving them, which whoever calls this has done.
 
 use history_check::state::{Entity, Lifecycle, Set};
 use registry_core::{Catalog, LifecycleState, Record, Scope, Selector};

@@ -1,7 +1,5 @@
 //! A follower: opens streams with random scopes at random points of its past, answers or does not,
 //! reads fast or not at all for a while, changes its scope, and goes away.
-//!
-//! Deliberately absent: proving messages; see `holding.rs`.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,5 @@
 //! A gateway of a history: a real process with its cache on disk. What it says that it serves and
 //! what its cache holds are written down as they change.
-//!
-//! Deliberately absent: calls of tools.
 
 use std::{
     collections::HashSet,

@@ -1,6 +1,4 @@
 //! What a follower holds, and what a message makes of it: proved, or refused.
-//!
-//! Deliberately absent: the stream, and whether the message was due.
 
 use std::sync::Arc;
 

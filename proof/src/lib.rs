@@ -1,9 +1,6 @@
 //! Records histories: real servers, gateways and a real Postgres, with writers, readers and
 //! followers, while a nemesis breaks what it can. One seed decides everything that is ours to decide;
 //! how the machine runs the threads is not.
-//!
-//! Deliberately absent: judging a history, which `history-check` does and which shares no code with
-//! what is judged.
 
 pub mod book;
 mod caller;

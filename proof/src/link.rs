@@ -1,8 +1,6 @@
 //! A TCP proxy in front of a server that breaks connections in every way that a network can: it
 //! refuses and cuts them, holds them up, lets them stand half open, and hands bytes on twice, in
 //! another order, or once more on a connection of their own.
-//!
-//! Deliberately absent: what the bytes mean.
 
 use std::{
     io,

@@ -1,6 +1,4 @@
 //! `proof`: records histories, and runs many of them.
-//!
-//! Deliberately absent: a verdict on a recorded file; that is `history-check`.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 

@@ -1,6 +1,4 @@
 //! Breaks what the plan says, when it says so, and mends it again.
-//!
-//! Deliberately absent: choosing.
 
 mod disk;
 

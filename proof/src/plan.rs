@@ -1,6 +1,4 @@
 //! What a seed decides: who takes part, how servers are set up, and what is broken when.
-//!
-//! Deliberately absent: doing it.
 
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! The Postgres of the histories that are recorded one after another: a private cluster, with a new
 //! database for each.
-//!
-//! Deliberately absent: what is in them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

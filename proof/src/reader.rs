@@ -1,6 +1,4 @@
 //! A reader: single entities and whole lists, from whichever server or relay.
-//!
-//! Deliberately absent: comparing them.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Random numbers from a seed: `SplitMix64`.
 //!
-//! Deliberately absent: secrecy.
+//! The numbers are not cryptographically secure.
 
 /// A stream of numbers that its seed and its purpose decide.
 #[derive(Debug, Clone)]

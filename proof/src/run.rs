@@ -1,6 +1,4 @@
 //! One history, from the first process to the last line.
-//!
-//! Deliberately absent: what happens in between; each has a file of its own.
 
 use std::{
     io,

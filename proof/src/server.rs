@@ -1,7 +1,5 @@
 //! A registry server of a history, or a relay, which is one too: started, killed, paused and started
 //! again at the same address.
-//!
-//! Deliberately absent: its clients.
 
 use std::{
     path::PathBuf,

@@ -1,7 +1,7 @@
 //! A wall clock that jumps: a small library that is put under a program and shifts what
 //! `clock_gettime` says by what a file says. The program itself is the one that is shipped.
 //!
-//! Deliberately absent: the monotonic clock, which no administrator can set.
+//! The monotonic clock is not shifted: no administrator can set it.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,7 +1,5 @@
 //! Histories one after another, and a few at once, for a given time: each is recorded, checked, and
 //! told in a line.
-//!
-//! Deliberately absent: recording and checking.
 
 use std::{
     path::PathBuf,

@@ -1,6 +1,4 @@
 //! Ways to spoil a file on disk.
-//!
-//! Deliberately absent: which file.
 
 use std::path::Path;
 

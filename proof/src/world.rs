@@ -1,6 +1,4 @@
 //! What is written: batches of entities that refer to each other, with payloads that occur once.
-//!
-//! Deliberately absent: sending them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

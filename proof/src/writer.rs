@@ -1,7 +1,5 @@
 //! A writer: batches with request ids, through whichever server, and again until their outcome is
 //! known; some without an id, some for a base revision, some sent twice on purpose.
-//!
-//! Deliberately absent: what is in the batches.
 
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! Agents as steps of compositions: an agent made with the official A2A SDK, in each version of the
 //! protocol, behind a gateway that follows a registry.
-//!
-//! Deliberately absent: agents that misbehave; the gateway's own tests have those.
 
 use std::{fs, path::PathBuf, process::Command, sync::Arc};
 

@@ -1,7 +1,4 @@
 //! What each caller of a gateway has for itself: its tasks, and a share of what upstreams are given.
-//!
-//! Deliberately absent: who callers are (`gateway_identity.rs`), and what they may call
-//! (`enforcement.rs`).
 
 mod audited;
 mod compositions;

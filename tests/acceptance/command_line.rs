@@ -1,6 +1,4 @@
 //! `registryctl` as its users call it: each command once, with its exit code.
-//!
-//! Deliberately absent: `apply` and its diagnostics (`registration.rs`).
 
 use std::{
     io::{BufRead as _, BufReader},

@@ -1,7 +1,5 @@
 //! Compatibility at the front door: what breaks is refused with an example, a new major version is
 //! not, and `compat` says the same about any two versions.
-//!
-//! Deliberately absent: the single keywords, which `registry-core` tests.
 
 use std::{fs, path::PathBuf};
 

@@ -1,6 +1,4 @@
 //! The example's compositions from registration to result, with the demo servers behind them.
-//!
-//! Deliberately absent: patterns one by one; the gateway's own tests have those.
 
 use acceptance::{
     Backend, CtlOutput, Gateway, GatewayOptions, ModernClient, Registry, ctl, eventually,

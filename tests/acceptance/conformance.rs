@@ -1,7 +1,8 @@
 //! The official conformance suite, the official SDKs and the Inspector against the gateway.
 //!
 //! Everything official is fetched from the indexes of Python and npm at the versions in
-//! `conformance/`; nothing of it is changed. Deliberately absent: the suite's authorization scenarios (see docs/conformance.md).
+//! `conformance/`; nothing of it is changed. The suite's authorization scenarios are not run (see
+//! docs/conformance.md).
 
 mod clients;
 mod everything;

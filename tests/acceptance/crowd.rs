@@ -1,6 +1,4 @@
 //! Many followers of one server: what they share, and what they wait for.
-//!
-//! Deliberately absent: how fast that is; the benchmarks measure it.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,5 @@
 //! The fleet: who follows and who has followed, on whichever server, and how far a revision has come
 //! among them.
-//!
-//! Deliberately absent: what is written for it, and when; the server's own tests have that.
 
 use std::time::Duration;
 

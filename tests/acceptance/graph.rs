@@ -1,6 +1,4 @@
 //! Dependencies, impact and exact versions at the front door, on SQLite and on Postgres.
-//!
-//! Deliberately absent: lock files, which have a module of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,5 @@
 //! Writers that never give up: batches under request ids, retried at one server after the other, and
 //! the proof that nothing acknowledged is lost.
-//!
-//! Deliberately absent: what goes wrong meanwhile.
 
 use std::{
     collections::HashMap,

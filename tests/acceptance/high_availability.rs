@@ -1,7 +1,5 @@
 //! High availability: servers are replaced, databases restart, hang and fail over, connections die in
 //! silence, and no acknowledged commit and no delta is lost.
-//!
-//! Deliberately absent: SQLite, which has one server.
 
 mod clients;
 mod database;

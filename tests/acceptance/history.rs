@@ -1,7 +1,5 @@
 //! What was there then, what has changed since, and where each value comes from: over gRPC and by
 //! the command line, on both databases.
-//!
-//! Deliberately absent: whether the log is the one that was written (`audit.rs`).
 
 use std::time::Duration;
 

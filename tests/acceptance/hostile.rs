@@ -1,6 +1,4 @@
 //! Callers and upstreams that mean harm, or have lost their wits, against a real gateway process.
-//!
-//! Deliberately absent: what single requests lack; the gateway's own tests have that row by row.
 
 mod callers;
 mod cancel;

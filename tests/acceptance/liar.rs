@@ -1,6 +1,4 @@
 //! An HTTP server that says whatever a test wants: bytes over a socket, no library.
-//!
-//! Deliberately absent: anything that a well-behaved server would refuse.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,6 +1,4 @@
 //! Lock files at the front door: `lock`, `apply --locked` and `outdated`.
-//!
-//! Deliberately absent: what constraints mean, which the graph's tests have.
 
 use std::{
     fs,

@@ -1,6 +1,4 @@
 //! The front door: what a user of the real programs sees, one module a theme.
-//!
-//! Deliberately absent: anything below the programs' own interfaces; crates test their insides.
 
 mod access;
 mod agents;

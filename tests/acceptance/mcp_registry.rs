@@ -1,6 +1,4 @@
 //! The API of MCP registries, as its clients see it over HTTP, and the commands that feed it.
-//!
-//! Deliberately absent: pages with random filters, which the core's properties have.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

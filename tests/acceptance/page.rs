@@ -1,6 +1,4 @@
 //! Pages whose commands are run: each shows what the page says, in both eras of MCP.
-//!
-//! Deliberately absent: other programs than `demo-client`.
 
 use std::process::Command;
 

@@ -1,6 +1,4 @@
 //! What becomes a relay and what does not: a database is a registry's or a relay's, and says which.
-//!
-//! Deliberately absent: what a relay serves (`relays.rs`).
 
 use std::{
     fs,

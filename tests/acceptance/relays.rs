@@ -1,7 +1,5 @@
 //! Relays: copies of the log that serve reads and streams, and cannot lie to who knows the registry's
 //! key.
-//!
-//! Deliberately absent: what followers of any server get.
 
 mod between;
 mod distrust;

@@ -1,7 +1,5 @@
 //! Sagas whose gateway is killed outright, at every line of their journal: whatever was reserved is
 //! released or committed, once.
-//!
-//! Deliberately absent: sagas whose gateway lives on; the gateway's own tests have those.
 
 mod ledger;
 mod operators;

@@ -1,7 +1,7 @@
 //! Bills of materials: valid by independent validators, exact, the same again; and the reverse.
 //!
 //! The validators come from Python's package index with the official schemas in them, pinned in
-//! `sbom/requirements.txt`. Deliberately absent: random registries, which are property tests.
+//! `sbom/requirements.txt`.
 
 use std::{
     collections::BTreeSet,

@@ -1,7 +1,4 @@
 //! A gateway that follows only what its agents need.
-//!
-//! Deliberately absent: what a scope is, and how it comes over the stream; the core and the server
-//! test that.
 
 use std::fs;
 

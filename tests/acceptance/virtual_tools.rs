@@ -1,8 +1,5 @@
 //! Virtual tools: another name, other arguments, another result; what docs/virtual-tools.md says, in
 //! both eras, with the demo servers behind it.
-//!
-//! Deliberately absent: upstreams that try to get something past a projection; the gateway's own tests
-//! have those.
 
 use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, ctl, eventually, root};
 use serde_json::{Value, json};

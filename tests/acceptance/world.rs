@@ -1,6 +1,4 @@
 //! A whole system for a test: registry, backend and gateway, with the example registered.
-//!
-//! Deliberately absent: tests.
 
 use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry};
 

@@ -1,6 +1,4 @@
 //! Registries that ask who is calling, and tokens for them.
-//!
-//! Deliberately absent: assertions; tests make them.
 
 use std::process::{Command, Output};
 

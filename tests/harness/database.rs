@@ -1,6 +1,4 @@
 //! A registry's database, of either sort, with a way behind the service's back.
-//!
-//! Deliberately absent: starting the servers of Postgres (`postgres.rs`).
 
 use sqlx::{Connection as _, PgConnection, SqliteConnection};
 use tempfile::TempDir;

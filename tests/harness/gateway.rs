@@ -1,6 +1,4 @@
 //! A real `gateway-agent` process with a configuration of its own, and the demo backend.
-//!
-//! Deliberately absent: MCP; the tests speak it with the official SDK or with raw requests.
 
 use std::{
     collections::BTreeSet,

@@ -1,7 +1,5 @@
 //! The harness of the front-door tests: the real programs as processes, their clients, a private
 //! Postgres, and a proxy that breaks connections.
-//!
-//! Deliberately absent: fakes of anything that this workspace builds.
 
 pub mod access;
 pub mod database;

@@ -1,6 +1,4 @@
 //! Raw MCP requests of both protocol eras: what exactly goes over the wire, and what comes back.
-//!
-//! Deliberately absent: the official SDK, which tests use beside this.
 
 use serde_json::{Value, json};
 

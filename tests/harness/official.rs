@@ -2,7 +2,7 @@
 //! distribution, Node, and what `npm ci` installs: the conformance suite, the TypeScript SDKs, the
 //! Inspector. They are fetched once, from the indexes of Python and npm, and kept below `target/`.
 //!
-//! Deliberately absent: Node and npm of the machine; both come with the Python packages.
+//! Node and npm of the machine are not used: both come with the Python packages.
 
 use std::{
     fs,

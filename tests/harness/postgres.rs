@@ -1,8 +1,7 @@
 //! A real Postgres for tests: the server of `DATABASE_URL`, or a private cluster of our own.
 //!
 //! A private cluster lives in a temporary directory, listens on a Unix socket and a loopback port,
-//! and ends with the test process, however that ends. Deliberately absent: the schema; programs
-//! make their own.
+//! and ends with the test process, however that ends.
 
 mod binaries;
 mod certificates;

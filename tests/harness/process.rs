@@ -1,6 +1,4 @@
 //! A program of this workspace as a child process: started, awaited, signalled, ended.
-//!
-//! Deliberately absent: what the programs do; each has a module of its own.
 
 use std::{
     fs::File,

@@ -1,7 +1,7 @@
 //! A TCP proxy between two real programs that cuts connections at chosen bytes, leaves them half open,
 //! or changes a text on its way, on purpose.
 //!
-//! Deliberately absent: delays and reordering.
+//! Delays and reordering are not supported.
 
 use std::{
     net::SocketAddr,

@@ -1,6 +1,6 @@
 //! Python programs from the package index, in an environment of their own that is made once.
 //!
-//! Deliberately absent: installing Python, which `make test` does.
+//! `make test` installs Python.
 
 use std::{
     fs,

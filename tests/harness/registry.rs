@@ -1,6 +1,4 @@
 //! A real `registry-server` process, its clients, and the command line against it.
-//!
-//! Deliberately absent: assertions; tests make them.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,6 +1,4 @@
 //! A certificate authority for a test, and files of what it signs.
-//!
-//! Deliberately absent: anything that outlives the test.
 
 use std::{
     fs,

@@ -1,7 +1,5 @@
 //! Composed tools: what a step, an 8-way scatter and a journaled step cost beyond the calls that
 //! they make.
-//!
-//! Deliberately absent: what the patterns mean.
 
 use std::{
     fs::OpenOptions,

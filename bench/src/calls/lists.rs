@@ -1,7 +1,5 @@
 //! tools/list: of 10 and 1,000 tools that an agent declares and of 10,000 that anybody sees, beside
 //! nginx in front of an upstream with 1,000.
-//!
-//! Deliberately absent: reading all pages; each request asks for the first.
 
 use serde_json::json;
 

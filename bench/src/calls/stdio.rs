@@ -1,7 +1,5 @@
 //! Calls of a child over its standard streams: written to it directly, and through the gateway,
 //! which reaches callers over HTTP.
-//!
-//! Deliberately absent: nginx, which starts no children.
 
 use std::{
     collections::HashMap,

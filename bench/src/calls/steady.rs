@@ -1,6 +1,4 @@
 //! A million calls: what the gateway's memory is after the first tenth of them, and after all.
-//!
-//! Deliberately absent: sessions that come and go, and changes of the catalog meanwhile.
 
 use acceptance::Gateway;
 use serde_json::json;

@@ -1,7 +1,5 @@
 //! Calls whose upstream reports progress 100 times: events a second, direct, through nginx without
 //! buffering, and through the gateway.
-//!
-//! Deliberately absent: what an event costs alone; a call is a stream from its start to its end.
 
 use serde_json::json;
 

@@ -1,6 +1,4 @@
 //! The states of circuit breakers, by name: closed, open, and half-open with one try at a time.
-//!
-//! Deliberately absent: breakers of upstreams, which nobody registers (`upstream/breaker.rs`).
 
 use std::{
     collections::{HashMap, VecDeque},

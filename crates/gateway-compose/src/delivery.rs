@@ -1,6 +1,4 @@
 //! Patterns that hand something to another tool: dead letter and claim check.
-//!
-//! Deliberately absent: what those tools do with it.
 
 use std::sync::Arc;
 

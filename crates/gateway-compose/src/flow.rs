@@ -1,6 +1,4 @@
 //! Patterns that move data: pipeline, scatter-gather, map-each.
-//!
-//! Deliberately absent: filter and projection, which are pure (`registry_core::spec::eval`).
 
 use std::{borrow::Cow, collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
 

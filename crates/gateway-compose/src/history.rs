@@ -1,6 +1,6 @@
 //! What has happened to one saga: the sum of its lines in the journal.
 //!
-//! Live and after a crash the same history decides what is left to do. Deliberately absent: doing it.
+//! Live and after a crash the same history decides what is left to do.
 
 mod end;
 

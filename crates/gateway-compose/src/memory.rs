@@ -1,7 +1,7 @@
 //! `cache`: successes of an operation, remembered for a while, each caller's for itself.
 //!
-//! In memory, bounded: what ends first goes first where there is no room. Deliberately absent: one
-//! call for several callers that miss the same at once.
+//! In memory, bounded: what ends first goes first where there is no room. Concurrent misses are not
+//! coalesced: each of them runs the composition.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -2,8 +2,8 @@
 //! under way.
 //!
 //! In memory, bounded: without room for another key nothing is done. A failure gives its key back,
-//! unless nobody knows what was done. Deliberately absent: what survives the process; a saga with
-//! `sagaIdPath` does.
+//! unless nobody knows what was done. Keys do not survive the process; a saga with `sagaIdPath`
+//! does.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

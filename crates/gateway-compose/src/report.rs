@@ -1,7 +1,5 @@
 //! What was done of a composition, for the result's `_meta`: each call of a tool, how it ended and
 //! how long it took, in the order in which they ended.
-//!
-//! Deliberately absent: values.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

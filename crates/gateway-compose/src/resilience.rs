@@ -1,6 +1,4 @@
 //! Patterns around an operation that may fail or hang: retry, timeout, circuit breaker.
-//!
-//! Deliberately absent: the states of breakers (`breakers.rs`).
 
 use std::{sync::Arc, time::Duration};
 

@@ -2,8 +2,7 @@
 //! the gateway.
 //!
 //! A saga runs in a task of its own, so that who began it may go away; before anything is done, the
-//! journal says so. Deliberately absent: writing the journal (`sagas/`), and going on after a crash
-//! (`sagas/recovery.rs`).
+//! journal says so.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -1,8 +1,7 @@
 //! All sagas that are known: those under way, those that need somebody, and for a while those that
 //! have ended, so that a second call with the id of one gets its result.
 //!
-//! What happens is noted here and sent to the disk in one order. Deliberately absent: what a saga does
-//! (`saga.rs`).
+//! What happens is noted here and sent to the disk in one order.
 
 mod journal;
 mod log;

@@ -1,6 +1,4 @@
 //! What is remembered until a time, by the digests of keys; as much as there is room for.
-//!
-//! Deliberately absent: what to do where there is no room, and locks.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,7 +1,7 @@
 //! What a tool's result says, for whoever has to understand it or to write one: projections,
 //! compositions, agents, the gateway's own words.
 //!
-//! Deliberately absent: results that are only passed on; nobody reads those.
+//! Results that are only forwarded are not parsed.
 
 use serde_json::{Value, value::RawValue};
 

@@ -1,8 +1,7 @@
 //! JSON-RPC 2.0 as MCP uses it: the envelope is parsed once and borrowed, what it carries stays raw
 //! text, and answers are put together from raw parts.
 //!
-//! Deliberately absent: MCP itself (methods, eras, `_meta`), transports, and batches, which MCP
-//! dropped.
+//! Batches are not supported: MCP removed them.
 
 mod envelope;
 mod object;

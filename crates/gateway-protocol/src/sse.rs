@@ -1,6 +1,6 @@
 //! Server-sent events, read from chunks that may be cut anywhere, within a limit.
 //!
-//! Deliberately absent: event names, which MCP does not use.
+//! Event names are ignored, because MCP does not use them.
 
 use std::{collections::VecDeque, time::Duration};
 

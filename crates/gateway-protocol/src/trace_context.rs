@@ -1,7 +1,7 @@
 //! The W3C trace context: `traceparent` is read strictly and written anew, `tracestate` and
 //! `baggage` are passed on within the bounds of their specifications.
 //!
-//! Deliberately absent: what `tracestate` and `baggage` say; the gateway adds nothing to them.
+//! The gateway adds nothing to `tracestate` and `baggage`.
 
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,8 @@
 //! the agent's message, or its task, comes to.
 //!
 //! The agent is asked to answer at once, and its task until it ends: so it is known which task to cancel
-//! when nobody waits any more. Deliberately absent: streams and push notifications, the other bindings,
-//! answers to an agent that wants more input, and agents as callers.
+//! when nobody waits any more. Streams, push notifications, other bindings and replies to an agent
+//! that requests input are not supported.
 
 mod dialect;
 mod look;

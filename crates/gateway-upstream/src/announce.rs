@@ -2,7 +2,6 @@
 //! say so.
 //!
 //! A changed list is fetched before anybody is told, so that who asks at once gets the new one.
-//! Deliberately absent: whom it concerns; callers hear only of what they may see.
 
 use std::{
     collections::BTreeSet,

@@ -1,7 +1,5 @@
 //! An attempt that one makes for all who need what comes of it: a handshake, a look at what an upstream
 //! speaks.
-//!
-//! Deliberately absent: keeping what comes of it; the link does.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

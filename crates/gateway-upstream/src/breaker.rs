@@ -1,8 +1,6 @@
 //! Sparing an upstream that fails, and its callers the wait: after some failures in a row, or where
 //! half of the last requests have failed, requests are refused at once, for a while; then one is
 //! let through, and what becomes of it decides.
-//!
-//! Deliberately absent: what counts as a failure; the target says.
 
 use std::{
     sync::{

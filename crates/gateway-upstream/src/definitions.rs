@@ -1,6 +1,4 @@
 //! What the targets list: every tool's definition, raw, by server and name.
-//!
-//! Deliberately absent: asking for it, and what of it an agent may see.
 
 use std::{
     borrow::Cow,

@@ -1,7 +1,5 @@
 //! Whether a request has left the gateway. Until its connection takes it, it can be called off, and then it
 //! is certain that nobody has it and nobody will.
-//!
-//! Deliberately absent: what happens to it on its way.
 
 use std::{
     convert::Infallible,

@@ -1,6 +1,4 @@
 //! Why a call of an upstream gave no result.
-//!
-//! Deliberately absent: what the caller is told about it; `respond` has the one mapping.
 
 mod child;
 mod credentials;

@@ -1,6 +1,4 @@
 //! What a target has besides tools: prompts, resources, resource templates, as callers know them.
-//!
-//! Deliberately absent: asking for it, and who may see it.
 
 use std::{borrow::Cow, collections::BTreeMap};
 

@@ -4,8 +4,7 @@
 //! limit a child only after that has begun to run. So the gateway starts itself as a guard; that
 //! starts itself again in a process that limits itself and becomes the child. The guard takes in
 //! whatever the child starts and leaves behind, in whichever group or session that is, and ends all
-//! of it when the child ends, when it is told to, and when the gateway is gone. Deliberately absent:
-//! the child's standard streams, which lead to the gateway.
+//! of it when the child ends, when it is told to, and when the gateway is gone.
 
 use std::{
     ffi::{OsStr, OsString},

@@ -1,6 +1,4 @@
 //! Which era an upstream speaks: what its answers to `server/discover` and `initialize` mean.
-//!
-//! Deliberately absent: asking; the transports do, each in its own way.
 
 use std::{borrow::Cow, sync::Arc};
 

@@ -1,8 +1,6 @@
 //! Threads that serve callers, one for each core, each with a runtime of its own: what belongs to
 //! one call, its caller's connection and the upstream's, stays on one thread. Between threads a
 //! call would be woken up and moved several times, which costs more than the rest of it.
-//!
-//! Deliberately absent: work in the background, which the process's own runtime does.
 
 use std::{
     cell::Cell,

@@ -1,6 +1,4 @@
 //! A way to one upstream, whatever it is made of.
-//!
-//! Deliberately absent: time limits and second attempts; the target has them.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,4 @@
 //! What the gateway sends: each message is written once, from raw parts, for the era of its target.
-//!
-//! Deliberately absent: HTTP headers, and ids (the transports count).
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,4 @@
 //! What an upstream answers: a raw result, of which only the members that steer are read.
-//!
-//! Deliberately absent: checking it against an output schema, and rewriting it for a caller's era.
 
 use std::borrow::Cow;
 

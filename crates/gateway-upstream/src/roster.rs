@@ -2,8 +2,8 @@
 //! operator says.
 //!
 //! A change replaces the whole roster, so that requests look it up without waiting for one. A
-//! target that goes gets no new requests and finishes those that it has. Deliberately absent:
-//! remembering an operator's word; a restart starts everything.
+//! target that goes gets no new requests and finishes those that it has. An operator's stop does
+//! not survive a restart: the gateway starts every target.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

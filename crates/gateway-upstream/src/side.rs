@@ -1,7 +1,6 @@
 //! What an upstream says while a request is under way: notifications, and questions for the caller.
 //!
 //! The way is narrow on purpose: who does not listen holds up its own request and nobody else's.
-//! Deliberately absent: how a caller is told and asked; that differs from era to era.
 
 use std::sync::{
     Arc, Weak,

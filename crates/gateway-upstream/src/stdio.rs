@@ -1,7 +1,7 @@
 //! MCP over the standard streams of a child process: one supervised child for each target, shared
 //! by all calls; where that is configured, callers that are told apart have one of their own.
 //!
-//! Deliberately absent: sandboxing of the child; what is configured is trusted.
+//! The child is not sandboxed: its configuration is trusted.
 
 mod child;
 mod connection;

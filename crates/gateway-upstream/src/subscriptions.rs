@@ -1,7 +1,5 @@
 //! Which resources of one upstream are of interest to anybody, counted, and what the upstream said
 //! to that.
-//!
-//! Deliberately absent: telling the upstream (its link does), and whom an update concerns.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

@@ -1,6 +1,4 @@
 //! One target: its link, what it lists, how it is, and the task that keeps those true.
-//!
-//! Deliberately absent: transports; a link hides them.
 
 mod lists;
 mod send;

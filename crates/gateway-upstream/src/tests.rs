@@ -1,6 +1,4 @@
 //! Upstreams against real sockets and real processes.
-//!
-//! Deliberately absent: the official SDK as the far side; the acceptance tests have it.
 
 mod agents;
 mod departures;

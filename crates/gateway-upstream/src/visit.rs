@@ -2,7 +2,6 @@
 //!
 //! Who asks is alive: no other request needs to see that any more. And from then on the request
 //! waits for a person, so it counts against its caller's share of the upstream's places.
-//! Deliberately absent: how questions reach the caller (`side.rs`).
 
 use std::sync::{Arc, Mutex, PoisonError};
 

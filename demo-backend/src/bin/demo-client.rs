@@ -1,6 +1,6 @@
 //! An agent on the command line: lists and calls tools through a gateway with the official SDK.
 //!
-//! For the demo and for trying things out. Deliberately absent: prompts, resources, sampling.
+//! For the demo and for trying things out.
 
 use std::{collections::HashMap, process::ExitCode};
 

@@ -1,5 +1,4 @@
 //! `bench-server`: for tests and benchmarks only.
-//! Deliberately absent: any work. What a call costs here is what the transport costs.
 
 use rmcp::handler::server::tool::ToolRouter;
 use rmcp::handler::server::wrapper::{Json, Parameters};

@@ -1,5 +1,4 @@
 //! `bench-many`: a server with 1,000 tools, for measuring lists; never registered, HTTP only.
-//! Deliberately absent: any difference between the tools but their names.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! `document-service`: documents that can be created, read, listed and searched. Deliberately
-//! absent: changing and deleting a document, and real embeddings behind the search.
+//! `document-service`: documents that can be created, read, listed and searched.
 
 pub mod model;
 pub mod query;

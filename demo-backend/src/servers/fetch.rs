@@ -1,5 +1,5 @@
-//! `fetch-server`: a handful of built-in pages. Deliberately absent: the network; a URL that is not
-//! built in is refused.
+//! `fetch-server`: a handful of built-in pages. The server has no network access: it refuses a URL
+//! that is not built in.
 
 use rmcp::handler::server::tool::ToolRouter;
 use rmcp::handler::server::wrapper::{Json, Parameters};

@@ -1,5 +1,4 @@
-//! `inventory-service`: stock that orders reserve and release. Deliberately absent: goods that
-//! leave or arrive; only reservations change what is available.
+//! `inventory-service`: stock that orders reserve and release.
 
 pub mod model;
 

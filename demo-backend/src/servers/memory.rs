@@ -1,4 +1,4 @@
-//! `memory-server`: a knowledge graph that only grows. Deliberately absent: deletion and search.
+//! `memory-server`: a knowledge graph that only grows.
 
 pub mod model;
 

@@ -1,4 +1,4 @@
-//! `notification-service`: an outbox. Deliberately absent: delivery; nothing leaves the process.
+//! `notification-service`: an outbox.
 
 pub mod model;
 

@@ -1,5 +1,5 @@
-//! `payment-service`: charges and refunds that move no money. Deliberately absent: partial refunds
-//! and any real provider; a few tokens decide what happens (see [`Payment`]).
+//! `payment-service`: charges and refunds that move no money. Partial refunds are not supported. A
+//! few tokens decide the outcome (see [`Payment`]).
 
 pub mod model;
 

@@ -1,5 +1,4 @@
-//! `shipping-service`: shipments that are created, tracked and cancelled. Deliberately absent:
-//! shipments that move; one that was created stays where it is until it is cancelled.
+//! `shipping-service`: shipments that are created, tracked and cancelled.
 
 pub mod model;
 

@@ -1,5 +1,4 @@
-//! `task-service`: tasks that are created, listed and completed. Deliberately absent: reopening and
-//! a check that the assignee exists (the user service knows).
+//! `task-service`: tasks that are created, listed and completed.
 
 pub mod model;
 

@@ -1,5 +1,4 @@
-//! `time-server`: the current time in a zone. Deliberately absent: conversion between zones, and
-//! the IANA database (see `zone`).
+//! `time-server`: the current time in a zone.
 
 pub mod zone;
 

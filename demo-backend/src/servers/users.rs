@@ -1,5 +1,4 @@
-//! `user-service`: a fixed set of people, read and searched by their bios. Deliberately absent:
-//! changing them.
+//! `user-service`: a fixed set of people, read and searched by their bios.
 
 use rmcp::handler::server::tool::ToolRouter;
 use rmcp::handler::server::wrapper::{Json, Parameters};

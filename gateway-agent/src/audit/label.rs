@@ -1,7 +1,5 @@
 //! Series with names of the catalog, bounded: the first so many names get one each, and all others
 //! share one.
-//!
-//! Deliberately absent: giving a place back; a restart does.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 

@@ -1,6 +1,4 @@
 //! Records of the steps of compositions, which belong to their composition's caller.
-//!
-//! Deliberately absent: what a record has in common with any other.
 
 use gateway_protocol::mcp::Era;
 use registry_core::{Key, Revision};

@@ -1,7 +1,5 @@
 //! Names, help texts and labels of the metrics. Every label has a fixed set of values, or names of
 //! the catalog up to a number.
-//!
-//! Deliberately absent: the recorder; whoever runs the gateway installs one.
 
 use std::{
     sync::{LazyLock, OnceLock},

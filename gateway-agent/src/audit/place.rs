@@ -1,6 +1,4 @@
 //! What of a resource's URI is kept: the rest may be a value, and values are never logged.
-//!
-//! Deliberately absent: whether there is such a resource.
 
 /// Scheme and authority, without who is named in that; nothing of what is no URI.
 pub fn place(uri: &str) -> String {

@@ -2,7 +2,7 @@
 //!
 //! `PATH` is an export of the registry (`registry-v2.json`), `PATH.previous` the one before,
 //! `PATH.log` the journal of a big one, `PATH.lock` what keeps a second gateway out. Nothing is
-//! used before it is proved. Deliberately absent: when to write (`writer.rs`).
+//! used before it is proved.
 
 use std::{
     fs::{self, File, TryLockError},

@@ -5,7 +5,7 @@
 //! body: the chain hash, then the commit and each document with a length of 4 bytes before it, then, if
 //! the registry has signed the state after it, the time (8 bytes, little-endian) and the signature.
 //! Reading proves each commit by the chain, and stops at the first frame that is torn or does not
-//! follow. Deliberately absent: IO.
+//! follow.
 
 use std::sync::Arc;
 

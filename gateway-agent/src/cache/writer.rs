@@ -1,6 +1,4 @@
 //! When the disk follows: soon after a swap, many swaps together, and once more at the end.
-//!
-//! Deliberately absent: how it is written (`disk.rs`).
 
 use std::time::Duration;
 

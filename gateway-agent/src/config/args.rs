@@ -1,7 +1,6 @@
 //! The command line; each flag has an environment variable and goes before the file.
 //!
-//! Deliberately absent: what only the file can say (targets, validation, limits), and reading the
-//! source: the parser of flags would repeat it with its password.
+//! The source is parsed later: an error of the flag parser would repeat the source's password.
 
 use std::{net::SocketAddr, path::PathBuf};
 

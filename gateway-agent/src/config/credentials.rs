@@ -1,8 +1,7 @@
 //! What the gateway shows to its registry: a token, a certificate, or nothing.
 //!
 //! The files are read whenever a connection is made, so that new ones are taken without a restart.
-//! A token goes over TLS, or to this machine, or not at all. Deliberately absent: what upstreams
-//! are shown; each target has its headers and its `tls`.
+//! A token goes over TLS, or to this machine, or not at all.
 
 use registry_follow::{Credentials, Token};
 

@@ -1,6 +1,4 @@
 //! From file and flags to a [`Config`].
-//!
-//! Deliberately absent: defaults of whole blocks; they stand beside the types.
 
 use std::{
     collections::BTreeMap,

@@ -1,6 +1,4 @@
 //! What is wrong with a configuration: where it is written, which field, and what to do.
-//!
-//! Deliberately absent: finding it.
 
 use std::{cell::RefCell, fmt, path::PathBuf};
 

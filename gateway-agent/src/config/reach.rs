@@ -1,6 +1,4 @@
 //! From where the gateway may be called: the grammar of `allowedOrigins` and `allowedHosts`.
-//!
-//! Deliberately absent: comparing; `mcp/guard.rs` does.
 
 use http::uri::Authority;
 

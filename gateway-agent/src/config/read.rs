@@ -1,6 +1,4 @@
 //! Strict reading of the YAML tree: every problem at its path and line, unknown fields included.
-//!
-//! Deliberately absent: what the sections are.
 
 use std::{cell::RefCell, collections::BTreeMap, fmt::Display};
 

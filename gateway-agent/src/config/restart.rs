@@ -1,7 +1,5 @@
 //! What of a changed configuration is taken over only by a restart: sockets, files on disk, and what
 //! is followed. And what of it decides who is let in.
-//!
-//! Deliberately absent: taking over the rest; `server/reload.rs` does.
 
 use gateway_upstream::UpstreamLimits;
 

@@ -1,6 +1,6 @@
 //! Reading the `targets` block.
 //!
-//! Deliberately absent: whether a target's server is registered; that may change at any time.
+//! Registration of a target's server is not checked, because it may change at any time.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},

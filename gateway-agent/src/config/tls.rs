@@ -1,7 +1,7 @@
 //! The `tls` block, for callers, and that of a target.
 //!
 //! Whether the files can be used is looked at here; later they are read again while the gateway
-//! runs. Deliberately absent: who a caller's certificate is.
+//! runs.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,6 @@
 //! A YAML document as a tree that remembers its lines.
 //!
 //! serde's derived readers stop at the first problem and know no paths, hence the tree.
-//! Deliberately absent: what the fields mean.
 
 use std::fmt;
 

@@ -1,7 +1,6 @@
 //! One registered tool against what its server lists: what differs, and what that means.
 //!
-//! Differences are those of `registryctl verify --live`, by the same code. Deliberately absent:
-//! what was there before (`pin.rs`), and what follows (`contract.rs`).
+//! Differences are those of `registryctl verify --live`, by the same code.
 
 use std::{collections::BTreeMap, sync::Arc};
 

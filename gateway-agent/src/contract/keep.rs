@@ -1,7 +1,6 @@
 //! Looking at all tools whenever the catalog or an upstream's list has changed, away from the calls.
 //!
-//! What an upstream lists is passed on to callers only then, with its pins on disk. Deliberately
-//! absent: the judgement itself.
+//! What an upstream lists is passed on to callers only then, with its pins on disk.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

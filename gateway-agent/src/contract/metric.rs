@@ -1,6 +1,4 @@
 //! Names, help texts and labels of the metrics of contracts. Every label has a fixed set of values.
-//!
-//! Deliberately absent: metrics by tool; the report has those.
 
 use std::collections::BTreeMap;
 

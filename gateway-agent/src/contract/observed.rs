@@ -1,7 +1,7 @@
 //! What calls have shown of tools: arguments and results that break their schemas.
 //!
-//! Counted by tool for as long as the process lives. Deliberately absent: metrics by tool, of which
-//! there may be any number.
+//! Counted by tool for as long as the process lives. Metrics by tool are not exported: the number
+//! of tools is unbounded.
 
 use std::{
     collections::BTreeMap,

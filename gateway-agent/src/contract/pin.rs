@@ -1,8 +1,7 @@
 //! What each tool's definition was when this gateway first saw it after the registration, or when
 //! a person accepted it.
 //!
-//! A pin belongs to one registered document: whoever registers another begins anew. Deliberately
-//! absent: the file (`pin_file.rs`).
+//! A pin belongs to one registered document: whoever registers another begins anew.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,6 @@
 //! The pins on disk, beside the cache: one JSON file with its own digest, replaced as a whole.
 //!
-//! A file that is torn or edited is refused, and nothing of it counts. Deliberately absent: what
-//! the pins mean (`pin.rs`).
+//! A file that is torn or edited is refused, and nothing of it counts.
 
 use std::{
     fs, io,

@@ -1,7 +1,6 @@
 //! How the tools stand to their upstreams, for people and programs.
 //!
-//! Deliberately absent: where it is served, and tools that are as they should be, of which there is
-//! only a number.
+//! Tools without findings are only counted.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,7 +1,5 @@
 //! How the source is doing, for `/readyz`, the metrics and the log, where each change of state is
 //! one line and its repetition none.
-//!
-//! Deliberately absent: what to do about it.
 
 use std::{
     fmt,

@@ -1,6 +1,4 @@
 //! Which agent a SPIFFE id names.
-//!
-//! Deliberately absent: reading certificates (`registry-tls`).
 
 use gateway_policy::Named;
 use registry_tls::SPIFFE;

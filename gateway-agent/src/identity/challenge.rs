@@ -1,6 +1,6 @@
 //! What a caller is told that did not prove enough: `WWW-Authenticate` (RFC 6750 and RFC 9728).
 //!
-//! Deliberately absent: what exactly is wrong with a token; that is for the log.
+//! The challenge does not explain why a token is invalid; the log does.
 
 use http::HeaderValue;
 

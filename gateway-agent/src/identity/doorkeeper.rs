@@ -1,8 +1,8 @@
 //! Who may come in, and as whom: certificate, token or key, headers of a trusted hop; the strongest
 //! that is there counts, and one that fails is not replaced by a weaker one.
 //!
-//! A token or key that is shown must be good, whatever else is shown. Deliberately absent:
-//! `clientInfo`, which is read later and proves nothing; and giving out tokens.
+//! A token or key that is shown must be good, whatever else is shown. `clientInfo` is read later
+//! and proves nothing.
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 

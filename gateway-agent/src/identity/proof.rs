@@ -1,6 +1,4 @@
 //! What each kind of proof comes to: an agent, and what it may do besides.
-//!
-//! Deliberately absent: which of several counts (`doorkeeper.rs`).
 
 use gateway_policy::{Evidence, Named};
 use registry_core::Digest;

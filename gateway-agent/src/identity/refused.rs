@@ -1,7 +1,5 @@
 //! What the audit says of requests that are refused for what they prove: from where, who as far as
 //! that is known, and what was missing. Never a token or a key.
-//!
-//! Deliberately absent: refusing them (`doorkeeper.rs`).
 
 use gateway_policy::{Evidence, HeaderClaim, Named};
 use http::request::Parts;

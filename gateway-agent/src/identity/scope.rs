@@ -1,6 +1,4 @@
 //! What a token allows: scopes (RFC 6749, section 3.3), and which of them have others in them.
-//!
-//! Deliberately absent: where they are written in a token (`proof.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

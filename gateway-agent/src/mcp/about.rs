@@ -1,6 +1,4 @@
 //! What the gateway says of itself: what it can do depends on whose servers a caller may use.
-//!
-//! Deliberately absent: who answers (`respond`).
 
 use std::{collections::BTreeSet, sync::Arc};
 

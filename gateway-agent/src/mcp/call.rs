@@ -1,6 +1,4 @@
 //! `tools/call`: from the request to the pipeline, and back.
-//!
-//! Deliberately absent: everything that the pipeline does.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Protocol versions, and which era a request belongs to.
-//!
-//! Deliberately absent: checking that a modern request is complete (`modern.rs`).
 
 use gateway_protocol::mcp::{MODERN_VERSION, header};
 use http::HeaderMap;

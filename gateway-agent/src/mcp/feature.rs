@@ -1,7 +1,7 @@
 //! What servers have besides tools: prompts, resources, completion, tasks.
 //!
 //! Lists are answered from what is known of the servers that the caller may use; everything else
-//! goes on to the server whose prefix the name has. Deliberately absent: tools.
+//! goes on to the server whose prefix the name has.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 

@@ -1,6 +1,4 @@
 //! One request with its parameters and metadata taken apart, each member once.
-//!
-//! Deliberately absent: judging it.
 
 use std::{borrow::Cow, sync::Arc};
 

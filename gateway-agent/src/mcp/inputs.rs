@@ -1,8 +1,6 @@
 //! Input that is needed in the middle of a request, across the eras (basic/patterns/mrtr).
 //!
-//! Between two modern sides it is passed on as it is. Deliberately absent: questions of upstreams
-//! with sessions to clients without (`held.rs`), and between two sides with sessions
-//! (`exchange.rs`).
+//! Between two modern sides it is passed on as it is.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 

@@ -1,6 +1,4 @@
 //! `tools/list`: one page of the caller's view.
-//!
-//! Deliberately absent: rendering it (`view/pages.rs`).
 
 use super::{Endpoint, Rejection, incoming::Incoming, manner::Who};
 use crate::{

@@ -1,6 +1,4 @@
 //! What a request says about its sender, ready to outlive the request.
-//!
-//! Deliberately absent: judging it.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Clients of revision 2026-07-28: every request says all that is needed, and nothing is kept.
 //!
-//! Deliberately absent: sessions; an `Mcp-Session-Id` is ignored here.
+//! Sessions are not supported: an `Mcp-Session-Id` is ignored.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Why a request is refused before a tool comes into play.
-//!
-//! Deliberately absent: status codes; `respond` has the one mapping.
 
 use gateway_policy::Exhausted;
 use gateway_protocol::{

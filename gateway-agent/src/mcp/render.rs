@@ -6,7 +6,7 @@
 //! `isError`, because clients show those to the model; what it cannot (an unknown tool, a request
 //! that is no request, a gateway that is not set up right) is a JSON-RPC error. An upstream that
 //! cannot be reached counts as the specification's "API failure", a catalog that is too old too. An upstream's own JSON-RPC error
-//! stays one. Deliberately absent: deciding anything.
+//! stays one.
 
 pub(crate) mod http;
 mod names;

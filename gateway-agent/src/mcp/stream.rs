@@ -2,8 +2,8 @@
 //! `GET` of the older one.
 //!
 //! A stream compares what its own caller sees before and after each change of the catalog or of
-//! the upstreams' definitions, so it stays silent when others' tools change. Deliberately absent:
-//! progress and log messages, which belong to the answer of the request that they are about.
+//! the upstreams' definitions, so it stays silent when others' tools change. Progress and log
+//! messages are sent with the response of their request instead.
 
 mod tasks;
 mod watcher;

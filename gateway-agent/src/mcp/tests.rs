@@ -1,6 +1,4 @@
 //! The endpoint from its front door: the real router, real upstream sockets behind it.
-//!
-//! Deliberately absent: the official SDK as client; the acceptance tests have it.
 
 mod audit;
 mod calls;

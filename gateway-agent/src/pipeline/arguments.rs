@@ -1,7 +1,7 @@
 //! The arguments of a call: raw for as long as nobody has to look into them, parsed at most once.
 //!
 //! A member name that is there twice is refused: the gateway would check one value and the upstream
-//! might read the other. Deliberately absent: what the arguments should look like.
+//! might read the other.
 
 #[cfg(test)]
 mod tests;

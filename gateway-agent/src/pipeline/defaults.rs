@@ -3,7 +3,7 @@
 //! A default fills an argument that is absent. Where the caller sends an object and a part of it is
 //! hidden, that part is filled inside of it; where it sends something else, there is no place for
 //! that part, and the call is refused. Strings may hold `${NAME}`, resolved from the
-//! configured variables only. Deliberately absent: the process environment.
+//! configured variables only.
 
 #[cfg(test)]
 mod tests;

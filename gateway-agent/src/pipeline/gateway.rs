@@ -1,6 +1,4 @@
 //! What every call needs: policy, views, validators, upstreams.
-//!
-//! Deliberately absent: sessions and streams, which belong to a protocol.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,8 +1,8 @@
 //! `Mcp-*` headers that repeat parts of the body must say the same as the body: whoever routes by
 //! the headers and whoever acts by the body must see one request.
 //!
-//! Deliberately absent: deciding anything by a header; and `Mcp-Param-*` of arguments that nobody
-//! annotated, which are ignored.
+//! No decision depends on a header. `Mcp-Param-*` headers without an annotated argument are
+//! ignored.
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //! It fails closed. Whatever of a result could hold what the projection leaves out stays here: a
 //! result becomes the projected object and the same as text, a failure keeps its texts, a question
 //! what is needed to answer it, progress its numbers; `_meta`, log messages, tasks and the data of
-//! JSON-RPC errors do not pass. Deliberately absent: evaluating paths (`registry_core::spec::eval`).
+//! JSON-RPC errors do not pass.
 
 use gateway_protocol::{
     content,

@@ -1,8 +1,6 @@
 //! Tasks under ids that belong to whoever began them: sealed for one caller, they are nothing for any
 //! other. An id says which tool began the task, where it runs, and how that server calls it, so
 //! nothing is kept here.
-//!
-//! Deliberately absent: what a task is; its server knows.
 
 use std::{borrow::Cow, sync::Arc};
 

@@ -2,7 +2,7 @@
 //! number, in the size and the time of what a client sends, in the time that it does not read, and
 //! drained at the end.
 //!
-//! Deliberately absent: HTTP/2, and what a caller's certificate allows.
+//! HTTP/2 is not supported.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 

@@ -2,7 +2,7 @@
 //! or a plain file that somebody wrote.
 //!
 //! A plain file has no history of its own. It becomes the registry `file`, whose revision counts
-//! the contents that this gateway has seen. Deliberately absent: where the bytes come from.
+//! the contents that this gateway has seen.
 
 use std::{collections::BTreeMap, sync::Arc};
 

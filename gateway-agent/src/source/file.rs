@@ -1,6 +1,6 @@
 //! `file://`: a registry file, looked at every second.
 //!
-//! Deliberately absent: inotify, which misses renames on some mounts and all of NFS.
+//! inotify is not used: it misses renames on some mounts and all changes on NFS.
 
 use std::{
     fmt, io,

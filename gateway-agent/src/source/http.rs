@@ -1,6 +1,6 @@
 //! `http(s)://`: a registry file, asked for with its `ETag` every interval.
 //!
-//! Deliberately absent: redirects, which could carry credentials to others.
+//! Redirects are not followed: they could carry credentials to another host.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! The contents of a polled source, one after another: taken, or refused until they change.
-//!
-//! Deliberately absent: polling.
 
 use registry_core::Digest;
 

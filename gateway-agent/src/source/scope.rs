@@ -1,7 +1,6 @@
 //! Which part of the registry is followed: as configured, or as a file says at the moment.
 //!
-//! A file that cannot be read or used any more leaves things as they are. Deliberately absent:
-//! following.
+//! A file that cannot be read or used any more leaves things as they are.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Commits that have come and that the registry has not signed for yet: it signs the last of those
 //! that it publishes together, and none that it reads from its log.
 //!
-//! Where a key is pinned, nothing of them is served before that. Deliberately absent: proving them.
+//! Where a key is pinned, nothing of them is served before that.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The registry's clock, as its signatures tell it, beside this machine's: a signature from the future
 //! makes a catalog look fresh for as long as the clocks differ.
 //!
-//! Deliberately absent: clocks that are ahead of the registry's, which look like an old catalog.
+//! A clock ahead of the registry's is not detected: it looks like an old catalog.
 
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -1,6 +1,6 @@
 //! What exactly is wrong with what came, for the registry's people: which entity, where, and why.
 //!
-//! It is looked for only once something was refused. Deliberately absent: refusing.
+//! It is looked for only once something was refused.
 
 use std::collections::BTreeSet;
 

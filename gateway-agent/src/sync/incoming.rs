@@ -1,6 +1,4 @@
 //! What a message means: the next catalog, or why it is refused. Whole or not at all.
-//!
-//! Deliberately absent: the stream.
 
 use std::{sync::Arc, time::Duration};
 

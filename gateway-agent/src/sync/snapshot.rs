@@ -1,6 +1,4 @@
 //! A snapshot on its way: entities and settings proved as they come, and the whole at its end.
-//!
-//! Deliberately absent: whether it may replace what is served.
 
 use std::sync::Arc;
 

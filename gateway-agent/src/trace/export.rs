@@ -3,7 +3,7 @@
 //! configured headers, which may be credentials: redirects are not followed, and proxies are not
 //! used.
 //!
-//! Deliberately absent: trying again; what a collector does not take is dropped.
+//! Exports are not retried: spans that the collector rejects are dropped.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

@@ -1,6 +1,4 @@
 //! Spans in the JSON of OTLP/HTTP 1.x (`ExportTraceServiceRequest`).
-//!
-//! Deliberately absent: sending them.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The recent traces, bounded in number, in spans and in bytes; the oldest make room.
 //!
-//! Deliberately absent: anything that outlives the process.
+//! The spans do not survive the process.
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 //! An offer holds everything that it was made of (all shared with the catalog), so that it can say
 //! whether it is still current and can render itself at any time. A projection that cannot be read
 //! makes no offer, because without it the result would show what was to be left out; a composition
-//! of which something cannot be used makes none either. Deliberately absent: running compositions.
+//! of which something cannot be used makes none either.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},

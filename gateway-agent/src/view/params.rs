@@ -2,8 +2,7 @@
 //!
 //! Clients must drop a tool whose annotations break the rules, and rewriting a schema can break
 //! them (a reference moves, a field hides), so whatever is not valid any more is taken out. The
-//! gateway makes the upstream's headers anew from the final arguments in any case. Deliberately
-//! absent: comparing headers with arguments (`mcp/mirror.rs`).
+//! gateway makes the upstream's headers anew from the final arguments in any case.
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,4 @@
 //! The offers that were made so far, one for each tool version that somebody asked about.
-//!
-//! Deliberately absent: which of them an audience sees.
 
 use std::{
     cell::RefCell,

@@ -1,6 +1,4 @@
 //! The place of one audience's view at one moment.
-//!
-//! Deliberately absent: making it.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

@@ -1,6 +1,4 @@
 //! Where an offer leads: to a tool of a server, to a skill of an agent, or to a composition of other offers.
-//!
-//! Deliberately absent: what an offer is besides.
 
 use std::{
     collections::{BTreeMap, HashSet},

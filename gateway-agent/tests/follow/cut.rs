@@ -1,7 +1,5 @@
 //! Connections that break anywhere: whatever happens on the way, the follower ends where its source
 //! is, and every state that it served is a true one.
-//!
-//! Deliberately absent: processes that die; the acceptance tests kill those.
 
 use std::{
     net::SocketAddr,

@@ -1,6 +1,4 @@
 //! The copy on disk: torn, edited, foreign, interrupted at any moment, and shared by mistake.
-//!
-//! Deliberately absent: the journal (`journal.rs`).
 
 use std::{
     collections::HashSet,

@@ -1,6 +1,4 @@
 //! `file://`: plain files and verified copies, changed, broken, and put back.
-//!
-//! Deliberately absent: HTTP (`web.rs`); what becomes of a content is the same there.
 
 use std::{
     fs,

@@ -1,6 +1,4 @@
 //! What a refusal says of each entity: which one, where in its document, and what is wrong.
-//!
-//! Deliberately absent: that it is refused, and what becomes of the catalog (`refusal.rs`).
 
 use std::sync::Arc;
 

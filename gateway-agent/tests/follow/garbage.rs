@@ -1,6 +1,4 @@
 //! Bytes from the registry's address that are no messages at all.
-//!
-//! Deliberately absent: messages that decode (`refusal.rs`).
 
 use axum::{Router, body::Body, http::Response, routing::post};
 use bytes::Bytes;

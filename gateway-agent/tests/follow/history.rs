@@ -1,6 +1,4 @@
 //! A registry's history made up for a test: commits, and the catalog after each.
-//!
-//! Deliberately absent: the rules; what is made here is valid.
 
 use std::sync::Arc;
 

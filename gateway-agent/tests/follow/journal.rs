@@ -1,6 +1,4 @@
 //! The journal beside a big snapshot: appended, replayed, torn, foreign, stale, compacted.
-//!
-//! Deliberately absent: small catalogs, which have none.
 
 use std::{fs, path::Path};
 

@@ -1,8 +1,6 @@
 //! The gateway's following side, from the outside: the Sync client against a scripted server, the
 //! copy on disk against torn and edited files, the other sources against files and HTTP, and the
 //! running gateway with its health.
-//!
-//! Deliberately absent: the real registry; the acceptance tests have it.
 
 mod cut;
 mod disk;

@@ -1,7 +1,5 @@
 //! Everything that must be refused: each is answered with a NACK, changes nothing, and the stream
 //! is opened anew.
-//!
-//! Deliberately absent: bytes that are no protocol buffers (`garbage.rs`).
 
 use std::sync::Arc;
 

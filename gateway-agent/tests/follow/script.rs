@@ -1,6 +1,4 @@
 //! A Sync server that says what a test tells it to, and a gateway's follower in front of it.
-//!
-//! Deliberately absent: sense; that is what the tests are about.
 
 use std::{
     net::SocketAddr,

@@ -1,6 +1,4 @@
 //! The running gateway: ready or not, drained when told to stop, and why it does not run.
-//!
-//! Deliberately absent: MCP.
 
 use std::{
     fs,

@@ -1,6 +1,4 @@
 //! Following: snapshot, deltas, acknowledgements, resuming, silence, and what only people can mend.
-//!
-//! Deliberately absent: what is refused (`refusal.rs`) and broken connections (`cut.rs`).
 
 use std::{collections::HashMap, time::Duration};
 

@@ -1,6 +1,4 @@
 //! `http(s)://`: polled with its `ETag`, kept when it fails.
-//!
-//! Deliberately absent: TLS.
 
 use std::{
     net::SocketAddr,

@@ -1,7 +1,5 @@
 //! The process itself: signals, exit codes, the limit of open files, what it warns of, and its
 //! children.
-//!
-//! Deliberately absent: what it serves (`follow`, the acceptance tests).
 
 #![cfg(target_os = "linux")]
 

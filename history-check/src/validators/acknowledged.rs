@@ -1,7 +1,7 @@
 //! The log has what was acknowledged, lacks what was refused, and has nothing that nobody asked for.
 //!
 //! A request is all calls with its id: one of them may have been done although another was refused
-//! or never answered. Deliberately absent: when; see `linearizable`.
+//! or never answered.
 
 use std::collections::BTreeMap;
 

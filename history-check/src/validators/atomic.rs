@@ -1,6 +1,4 @@
 //! Commits are whole: on the way to a follower, in what it holds, and in what a server lists.
-//!
-//! Deliberately absent: parts of the registry, which `filtered` looks at.
 
 use super::Violation;
 use crate::{

@@ -1,6 +1,4 @@
 //! Progress says the truth, and by it a quiet follower resumes without being sent anything.
-//!
-//! Deliberately absent: how often progress is told.
 
 use super::Violation;
 use crate::{

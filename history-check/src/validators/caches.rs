@@ -2,7 +2,7 @@
 //! them.
 //!
 //! A file whose bytes the nemesis changed may be anything, but is begun with only where it is true all the
-//! same. Deliberately absent: signatures.
+//! same. Signatures are not checked.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

@@ -1,6 +1,4 @@
 //! The log's own seals, computed anew from its bytes; and the logs of relays, which are the same.
-//!
-//! Deliberately absent: what followers were told of it.
 
 use super::Violation;
 use crate::{

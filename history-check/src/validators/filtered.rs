@@ -1,6 +1,4 @@
 //! A scoped stream leads, message by message, to the closure of its scope and nothing else.
-//!
-//! Deliberately absent: streams of everything; see `atomic`.
 
 use super::Violation;
 use crate::{held::Held, history::History, state::Entities};

@@ -2,7 +2,7 @@
 //! had been asked for by then, and each server shows what it has answered before.
 //!
 //! Another server may show it later: all of them are promised to show it in the end, which `reliable`
-//! looks at. Deliberately absent: the content of lists; see `atomic`.
+//! looks at.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,5 @@
 //! Nobody who follows goes back, and nobody is anywhere but at a place of the log. The log's own times
 //! never go back either, whatever the clocks of its servers do.
-//!
-//! Deliberately absent: gaps and repetitions.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! References lead somewhere, and never back, at every revision.
 //!
 //! What a server provides is left out of circles: a tool and the server that it comes from name each
-//! other. Deliberately absent: lifecycles; what is retired is still there.
+//! other. Lifecycles are not checked: a retired entity still exists.
 
 use std::collections::{BTreeMap, HashSet};
 

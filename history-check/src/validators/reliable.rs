@@ -1,6 +1,6 @@
 //! No commit is skipped, and when all is well again everybody has all of them.
 //!
-//! Deliberately absent: how long that may take; the recorder waits, and says when it gave up.
+//! The validator has no time limit: the recorder waits, and reports when it gives up.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,4 @@
 //! A stream goes on from what its follower has.
-//!
-//! Deliberately absent: what is skipped or repeated on the way; see `reliable` and `unique`.
 
 use super::Violation;
 use crate::{

@@ -1,7 +1,7 @@
 //! Nothing happens twice: no commit for a follower, no commit of a request.
 //!
 //! A step that leads to where its follower is already does nothing; that is no violation where the
-//! network may have repeated it. Deliberately absent: a snapshot, which replaces what is held.
+//! network may have repeated it.
 
 use super::Violation;
 use crate::{

@@ -1,6 +1,6 @@
 //! A small disk in memory, which can be filled.
 //!
-//! Deliberately absent: another way where mounting is not permitted.
+//! Mounting must be permitted; there is no fallback.
 
 use std::{
     fs,

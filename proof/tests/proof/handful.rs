@@ -1,6 +1,4 @@
 //! A handful of seeds. Which faults they have, `proof plan --seed N` shows.
-//!
-//! Deliberately absent: more of them.
 
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! Each validator catches what it is for: a really recorded history passes, and each mutation of it
 //! is caught by the validator that it names.
-//!
-//! Deliberately absent: the mutations themselves.
 
 use std::path::Path;
 

@@ -1,6 +1,4 @@
 //! Histories that never were: each is a real one with one thing changed.
-//!
-//! Deliberately absent: subtlety; what a validator must catch is small, but plain.
 
 mod relays;
 

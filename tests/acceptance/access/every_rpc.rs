@@ -1,7 +1,5 @@
 //! Every method that the server serves, by its own reflection: called with nothing, and with a
 //! token of each role. A method without a line here makes the test fail.
-//!
-//! Deliberately absent: what the methods do.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,4 @@
 //! Commits that no server made, and what keeps the log or only seems to: triggers, rules, settings.
-//!
-//! Deliberately absent: edits of rows (`rows.rs`).
 
 use acceptance::{Database, Registry, access::server};
 use registry_core::{

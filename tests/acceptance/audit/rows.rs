@@ -1,6 +1,4 @@
 //! Rows that were edited behind the server's back: each is found, and named.
-//!
-//! Deliberately absent: what no row shows, as commits that look right (`meddling.rs`).
 
 use acceptance::Database;
 

@@ -1,8 +1,8 @@
 //! The suite's client scenarios: each is a server that judges its client, which is a gateway that
 //! the Python SDK's client for the suite calls (`through.py`).
 //!
-//! Deliberately absent: `auth/*`. There a client logs in at an authorization server for itself; the
-//! gateway never does, it has credentials of its configuration or passes on none.
+//! The `auth/*` scenarios are not run: there a client logs in at an authorization server. The
+//! gateway only uses configured credentials.
 
 use std::process::Command;
 

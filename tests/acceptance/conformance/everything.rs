@@ -1,6 +1,4 @@
 //! The everything-server of the official Python SDK, and a gateway in front of it.
-//!
-//! Deliberately absent: a registry server; a file with what `registryctl` imports is enough.
 
 use std::{
     path::{Path, PathBuf},

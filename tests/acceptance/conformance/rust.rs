@@ -1,7 +1,5 @@
 //! The Rust SDK as a client of the gateway: everything that MCP has, in both eras, and questions of
 //! servers that speak one era each.
-//!
-//! Deliberately absent: identity and changes of lists, which are in `sdk.rs`.
 
 #![expect(deprecated, reason = "MCP deprecates logging, sampling and roots, and has them still")]
 

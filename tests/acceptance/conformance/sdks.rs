@@ -1,7 +1,5 @@
 //! The official SDKs and the Inspector as clients of the gateway: everything that MCP has, in both
 //! eras, and questions of servers that speak one era each (`client.py`, `client.mjs`).
-//!
-//! Deliberately absent: the Rust SDK, which is in `rust.rs`.
 
 use std::process::Command;
 

@@ -1,6 +1,4 @@
 //! The requests of real clients, in their order and with their quirks, and what they check.
-//!
-//! Deliberately absent: the clients themselves.
 
 use serde_json::Value;
 

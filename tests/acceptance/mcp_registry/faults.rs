@@ -1,6 +1,4 @@
 //! Without its database the registry goes on answering readers, and says so to publishers.
-//!
-//! Deliberately absent: what happens to writes that were under way.
 
 use acceptance::{Registry, postgres::PrivateCluster};
 

@@ -1,6 +1,4 @@
 //! `registryctl import server-json`: from files, from URLs, from other registries.
-//!
-//! Deliberately absent: the reading of documents, which publishing shows too.
 
 use std::{fs, path::Path};
 

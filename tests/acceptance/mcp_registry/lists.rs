@@ -1,6 +1,4 @@
 //! Which versions are listed: latest, deprecated, deleted, changed since, searched for.
-//!
-//! Deliberately absent: parameters that are wrong.
 
 use serde_json::json;
 

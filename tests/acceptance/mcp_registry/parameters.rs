@@ -1,6 +1,4 @@
 //! Parameters and cursors: limits, contradictions, and what was tampered with.
-//!
-//! Deliberately absent: what a good query finds.
 
 use super::Api;
 

@@ -1,6 +1,4 @@
 //! Publishing, statuses and validation; who may publish.
-//!
-//! Deliberately absent: the rules of ownership beyond that they hold here too.
 
 use acceptance::{Database, Registry, access::Guarded};
 use reqwest::RequestBuilder;

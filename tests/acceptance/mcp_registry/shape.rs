@@ -1,6 +1,4 @@
 //! What answers look like: documents, what the registry adds, headers, errors.
-//!
-//! Deliberately absent: which servers are listed.
 
 use acceptance::{Process, Registry};
 use reqwest::StatusCode;

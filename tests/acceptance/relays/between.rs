@@ -1,6 +1,4 @@
 //! A server between a relay and its registry that passes on what both say, but for what a test changes.
-//!
-//! Deliberately absent: knowledge of the registry's key.
 
 use std::{
     net::SocketAddr,

@@ -1,7 +1,5 @@
 //! What a relay takes from whoever stands between it and its registry: nothing that the registry has
 //! not signed.
-//!
-//! Deliberately absent: what followers take from a relay (`relays.rs`).
 
 use std::time::{Duration, Instant};
 

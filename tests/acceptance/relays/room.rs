@@ -1,7 +1,5 @@
 //! A relay's room for scopes at its registry: its followers hear when there is none, and it gives back what
 //! nobody follows any more.
-//!
-//! Deliberately absent: the limits of any server on its own followers.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,4 @@
 //! A relay that is stopped while it stores a backlog: it goes on serving the last state that was signed.
-//!
-//! Deliberately absent: relays that were not storing anything (`relays.rs`).
 
 use acceptance::{Gateway, Registry, eventually};
 use sqlx::{Connection as _, SqliteConnection};

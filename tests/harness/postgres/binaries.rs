@@ -1,6 +1,6 @@
 //! Finds PostgreSQL's programs.
 //!
-//! Deliberately absent: installing them, which `make test` does.
+//! `make test` installs the binaries.
 
 use std::{
     fs,

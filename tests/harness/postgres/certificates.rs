@@ -1,6 +1,4 @@
 //! A cluster that speaks TLS, and lets in over TCP only who shows a certificate.
-//!
-//! Deliberately absent: the certificates (`tls.rs`).
 
 use std::{
     fs,

@@ -1,8 +1,7 @@
 //! A Postgres cluster in a temporary directory, which can be killed, restarted and paused.
 //!
 //! A shell waits on a pipe from this process; when that closes, because the process ended in
-//! whatever way, it stops the cluster and removes the directory. Deliberately absent: replication
-//! (`standby.rs`).
+//! whatever way, it stops the cluster and removes the directory.
 
 use std::{
     fs::{self, File},

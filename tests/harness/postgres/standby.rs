@@ -1,7 +1,5 @@
 //! A second cluster that follows the first by streaming replication, and takes over when it is
 //! promoted.
-//!
-//! Deliberately absent: whatever decides on a failover; tests do.
 
 use super::{
     Fsync, PrivateCluster,

@@ -1,6 +1,4 @@
 //! The causes of failures, in words for logs.
-//!
-//! Deliberately absent: what callers are told, and what is known of what was done (`failure.rs`).
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! How a saga ended, and what became of each of its steps.
-//!
-//! Deliberately absent: working that out (`history.rs`).
 
 use registry_core::spec::{Saga, SagaStep};
 use serde::{Deserialize, Serialize};

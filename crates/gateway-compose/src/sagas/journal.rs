@@ -3,7 +3,6 @@
 //! A line is the first 16 hexadecimal digits of the SHA-256 of its JSON, a space, and the JSON. One
 //! thread writes: what comes at the same time goes to the disk at once. A last line without its end was
 //! never acknowledged, and is cut off; whole lines that are damaged are reported, and the file is kept aside.
-//! Deliberately absent: what the lines mean.
 
 mod replace;
 mod size;

@@ -1,6 +1,4 @@
 //! One saga's way into the journal.
-//!
-//! Deliberately absent: the journal itself.
 
 use std::{
     borrow::Cow,

@@ -1,6 +1,4 @@
 //! The sagas in memory: histories of those that are open, ends of those that are not.
-//!
-//! Deliberately absent: the disk.
 
 mod held;
 

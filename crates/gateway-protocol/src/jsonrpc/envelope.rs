@@ -1,6 +1,6 @@
 //! Reading the envelope: six slots of raw text, each filled at most once.
 //!
-//! Deliberately absent: unknown members; they are skipped, as JSON-RPC peers do.
+//! Unknown members are skipped, as JSON-RPC peers do.
 
 use std::{borrow::Cow, fmt};
 

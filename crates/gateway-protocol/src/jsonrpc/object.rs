@@ -1,6 +1,4 @@
 //! Raw objects: reading the members of one level, and writing an object from raw parts.
-//!
-//! Deliberately absent: values; a member stays the text that came.
 
 use std::{borrow::Cow, fmt};
 

@@ -1,6 +1,6 @@
 //! Writing messages by concatenation; nothing raw is parsed again.
 //!
-//! Deliberately absent: checks of the raw parts; whoever gives one has parsed it.
+//! Raw parts are not checked: their caller has parsed them.
 
 use bytes::Bytes;
 use serde_json::value::RawValue;

@@ -1,6 +1,4 @@
 //! What one side says that it can do (`capabilities`): kept as it came, and asked about.
-//!
-//! Deliberately absent: what the gateway itself can do.
 
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! The `Mcp-*` headers that repeat parts of the body: which arguments a tool wants mirrored
 //! (`x-mcp-header`), and how a value becomes a header.
-//!
-//! Deliberately absent: sending them.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderName, HeaderValue};

@@ -1,6 +1,4 @@
 //! What is sent, in the two versions of A2A that agents speak.
-//!
-//! Deliberately absent: what comes back (`task.rs`), which differs in few names.
 
 use gateway_protocol::jsonrpc::{Object, ObjectWriter};
 

@@ -1,7 +1,7 @@
 //! Which version of A2A an agent speaks: it is asked for a task that nobody has begun, which changes
 //! nothing.
 //!
-//! Deliberately absent: agent cards, which may say something else than the agent does.
+//! Agent cards are not read: a card may differ from what its agent does.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,5 @@
 //! What comes of a message: it is read also when nobody waits for it any more, for the task that it begins
 //! is then to be canceled.
-//!
-//! Deliberately absent: what a step makes of it (`result.rs`).
 
 use std::{sync::Arc, time::Duration};
 

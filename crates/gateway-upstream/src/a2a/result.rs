@@ -1,6 +1,6 @@
 //! What an agent gives, as a tool's result: its data as structured content, or else its text.
 //!
-//! Deliberately absent: files.
+//! Files are not supported.
 
 use gateway_protocol::{content, jsonrpc::ObjectWriter};
 use serde_json::{Value, value::RawValue};

@@ -1,6 +1,4 @@
 //! What agents say: messages and tasks, in both versions.
-//!
-//! Deliberately absent: files, which a step cannot take, and a task's history.
 
 use gateway_protocol::jsonrpc::{self, Object};
 use serde::Deserialize;

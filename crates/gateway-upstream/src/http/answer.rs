@@ -1,6 +1,4 @@
 //! Reading the answer to a POST: JSON or an event stream, within the size limit.
-//!
-//! Deliberately absent: what an answer means for the session.
 
 use std::time::{Duration, Instant};
 

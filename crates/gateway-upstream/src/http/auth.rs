@@ -2,8 +2,7 @@
 //!
 //! Where callers are exchanged for tokens, what the gateway does in nobody's name (listing,
 //! listening, looking whether the server is there) goes with a token of its own, by the same client.
-//! A caller's token goes to the token endpoint and nowhere else. Deliberately absent: showing the
-//! tokens (`way.rs`).
+//! A caller's token goes to the token endpoint and nowhere else.
 
 mod cache;
 mod endpoint;

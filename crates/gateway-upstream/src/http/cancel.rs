@@ -1,6 +1,6 @@
 //! What happens to a request at the upstream when nobody waits for it any more.
 //!
-//! Deliberately absent: the modern era, in which the end of the connection says it.
+//! In the modern era the end of the connection cancels the request instead.
 
 use std::sync::Arc;
 

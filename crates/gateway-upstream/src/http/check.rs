@@ -1,6 +1,6 @@
 //! Whether an upstream is still there, asked as cheaply as its era allows.
 //!
-//! Deliberately absent: what it answers; any answer is a sign of life.
+//! Any response is a sign of life.
 
 use super::{Answer, HttpLink, Outgoing, answer};
 use crate::error::Error;

@@ -1,7 +1,7 @@
 //! The HTTP client that targets share: pooled connections, TLS where a target wants it. A target
 //! with `tls` or `addresses` of its own has a client of its own.
 //!
-//! Deliberately absent: redirects, proxies, cookies and compression; hyper has none of them.
+//! Redirects, proxies, cookies and compression are not supported.
 
 use std::{error::Error as StdError, io, sync::Arc, time::Duration};
 

@@ -1,7 +1,5 @@
 //! How connections to upstreams are made: TCP to addresses that servers have, and TLS as the files
 //! say at that moment.
-//!
-//! Deliberately absent: keeping connections; the client does.
 
 use std::{
     future::ready,

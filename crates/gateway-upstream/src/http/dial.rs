@@ -1,8 +1,8 @@
 //! Which addresses are dialled. That is asked of the addresses to which a name leads, each time that
 //! a connection is made: a name that was good yesterday may lead elsewhere today.
 //!
-//! Deliberately absent: private networks and this machine; upstreams live there, and an operator
-//! wrote down where.
+//! Private networks and loopback are allowed: upstreams run there, and an operator configured the
+//! address.
 
 use std::{
     future::Future,

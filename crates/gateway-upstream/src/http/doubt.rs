@@ -1,7 +1,5 @@
 //! What an answer says about what is known of the upstream: which era it speaks, and whether that
 //! is still true.
-//!
-//! Deliberately absent: acting upon it; the link does.
 
 use gateway_protocol::{jsonrpc::code, mcp::Era};
 use http::StatusCode;

@@ -1,6 +1,4 @@
 //! Where the messages go that an upstream sends besides its answer.
-//!
-//! Deliberately absent: reading them from the stream (`answer.rs`).
 
 use std::sync::Arc;
 

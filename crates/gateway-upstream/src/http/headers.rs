@@ -1,6 +1,4 @@
 //! The configured headers of a target, with the secrets in them as their files say now.
-//!
-//! Deliberately absent: the headers of the protocol.
 
 use std::{
     collections::BTreeMap,

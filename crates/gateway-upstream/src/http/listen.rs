@@ -1,8 +1,8 @@
 //! The stream of what an upstream says to everybody: `subscriptions/listen` of the modern era,
 //! `GET` and `resources/subscribe` of the older one.
 //!
-//! Lists are polled besides, so an upstream without such streams only takes longer. Deliberately
-//! absent: asking anybody over a stream that belongs to nobody in particular.
+//! Lists are polled besides, so an upstream without such streams only takes longer. Questions on
+//! this stream are not supported: they belong to no request of a caller.
 
 use std::{
     pin::pin,

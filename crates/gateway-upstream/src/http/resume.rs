@@ -1,7 +1,7 @@
 //! Taking up an event stream where it ended: `GET` with `Last-Event-ID` (2025-11-25,
 //! basic/transports, resumability). The modern era has no such thing.
 //!
-//! Deliberately absent: giving up; the time limit of the request does.
+//! Attempts are not counted: the time limit of the request ends them.
 
 use std::time::Duration;
 

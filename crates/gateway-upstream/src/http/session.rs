@@ -1,7 +1,5 @@
 //! What is known about an upstream after the first exchange, as the headers that every request
 //! carries from then on.
-//!
-//! Deliberately absent: how it was found out.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,

@@ -1,7 +1,7 @@
 //! How an upstream is reached: where it is, and the credentials that go with every request.
 //!
 //! A request that is refused for its token (401) was not looked at; it is made once more with a new
-//! one. Deliberately absent: getting tokens (`auth.rs`), and whatever is in a request.
+//! one.
 
 use std::{sync::Arc, time::Duration};
 

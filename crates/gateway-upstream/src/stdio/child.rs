@@ -1,8 +1,7 @@
 //! The child process: started with a clean environment in a process group of its own, and ended
 //! with everything that it started.
 //!
-//! On Linux a guard stands between, which also ends it when the gateway is killed outright. Deliberately
-//! absent: when to end it; the supervisor decides.
+//! On Linux a guard stands between, which also ends it when the gateway is killed outright.
 
 use std::{
     ffi::{OsStr, OsString},

@@ -1,6 +1,4 @@
 //! The conversation with one child: many requests at once over one pair of streams.
-//!
-//! Deliberately absent: reading and writing the streams (the supervisor's tasks do).
 
 use std::{
     collections::HashMap,

@@ -1,6 +1,4 @@
 //! Lines of bounded length from a stream.
-//!
-//! Deliberately absent: what the lines mean.
 
 use std::io;
 

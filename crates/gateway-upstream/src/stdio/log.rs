@@ -1,6 +1,4 @@
 //! What a child says beside the protocol, in the gateway's log: shortened, and not too often.
-//!
-//! Deliberately absent: keeping it anywhere else.
 
 use std::time::{Duration, Instant};
 

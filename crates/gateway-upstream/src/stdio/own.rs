@@ -1,8 +1,6 @@
 //! Children of callers' own: one for each caller that is told apart from others, started when it
 //! first calls and ended when it has not called for a while. They are bounded in number; for another
 //! caller's, the one that was idle longest ends first.
-//!
-//! Deliberately absent: who the callers are; a text stands for one.
 
 use std::{
     collections::HashMap,

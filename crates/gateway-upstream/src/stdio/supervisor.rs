@@ -1,7 +1,5 @@
 //! Keeps one child running: starts it, shakes hands, serves its streams, starts it again when it
 //! ends or hangs.
-//!
-//! Deliberately absent: requests of callers; they meet the connection directly.
 
 use std::{
     sync::Arc,

@@ -1,6 +1,4 @@
 //! Messages as lines of text.
-//!
-//! Deliberately absent: reading and writing them.
 
 use bytes::Bytes;
 

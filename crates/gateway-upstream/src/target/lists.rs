@@ -1,7 +1,5 @@
 //! What a target lists, fetched again and again: after a while, when the target says so, and with
 //! patience when it fails.
-//!
-//! Deliberately absent: reading the lists.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,5 @@
 //! One request of a caller at a target: its place, its time, its attempts, and what is learnt of the
 //! target.
-//!
-//! Deliberately absent: how it gets there; the link does.
 
 use std::{
     future::pending,

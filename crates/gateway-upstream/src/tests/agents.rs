@@ -1,6 +1,4 @@
 //! Agents that change, fail and forget: what becomes of a message to them, which is sent once.
-//!
-//! Deliberately absent: the official SDK as the agent; the acceptance tests have it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

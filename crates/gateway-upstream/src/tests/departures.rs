@@ -1,7 +1,5 @@
 //! Requests whose time is over, or whose caller goes away, before they could be sent: they never are, and
 //! it is certain that nothing was done.
-//!
-//! Deliberately absent: what has left; `agents.rs` and `http_faults.rs` have that.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,6 +1,4 @@
 //! A far side made of a socket: it reads requests, and writes whatever bytes a test wants.
-//!
-//! Deliberately absent: HTTP beyond what the gateway sends.
 
 use std::{
     collections::BTreeMap,

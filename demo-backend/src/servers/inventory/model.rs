@@ -1,4 +1,4 @@
-//! What is reserved, and what callers say about it. Deliberately absent: prices, which are ignored.
+//! What is reserved, and what callers say about it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What the knowledge graph is made of. Deliberately absent: ids; a name is the identity.
+//! What the knowledge graph is made of.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What a notification is, and what callers say about them. Deliberately absent: templates.
+//! What a notification is, and what callers say about them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

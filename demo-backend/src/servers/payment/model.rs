@@ -1,4 +1,4 @@
-//! What is charged, and what callers say about it. Deliberately absent: the token in any answer.
+//! What is charged, and what callers say about it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What is shipped, and what callers say about it. Deliberately absent: weights and carriers.
+//! What is shipped, and what callers say about it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,4 @@
-//! What a task is, and what callers say about tasks. Deliberately absent: a check that the
-//! assignee exists.
+//! What a task is, and what callers say about tasks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! A dozen IANA zones with today's rules, and plain offsets. Deliberately absent: the history of
-//! the rules; an instant of the past is told by the present ones.
+//! A dozen IANA zones with today's rules, and plain offsets. The history of the rules is not
+//! supported: past instants use the present rules.
 
 use time::{Date, Duration, Month, OffsetDateTime, Time, UtcOffset, Weekday};
 

@@ -1,6 +1,4 @@
 //! HTTP responses from bytes, without copying large ones.
-//!
-//! Deliberately absent: what the bytes say.
 
 use std::{
     array,

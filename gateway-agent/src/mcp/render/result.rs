@@ -3,8 +3,7 @@
 //! A tool's own result is passed on as it came; only what an era adds or does not know changes:
 //! `resultType`, and in `_meta` the keys that the protocol and this gateway reserve, because there
 //! an upstream could pose as this gateway. A result that a stale catalog decided says so in
-//! `_meta`; others do not, so that they need not be rewritten. Deliberately absent: other failures
-//! than that of a catalog that is too old.
+//! `_meta`; others do not, so that they need not be rewritten.
 
 use std::time::Duration;
 

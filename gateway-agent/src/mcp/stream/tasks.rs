@@ -2,7 +2,7 @@
 //! that they wish, and what they say is told whenever it is something else than before.
 //!
 //! Not by subscriptions at upstreams: the one there is shared, while a task is its caller's alone, and
-//! few servers tell of tasks. Deliberately absent: input for a task, which comes with `tasks/update`.
+//! few servers tell of tasks.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

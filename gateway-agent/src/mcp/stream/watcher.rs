@@ -1,7 +1,5 @@
 //! Waiting until one caller's lists differ from what it saw last, or an upstream says so, or one of
 //! its resources changed.
-//!
-//! Deliberately absent: telling the caller.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

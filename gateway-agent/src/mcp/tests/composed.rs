@@ -1,7 +1,5 @@
 //! Composed tools from the front door, row by row of what compositions mean; the upstream's tools do
 //! what their arguments say.
-//!
-//! Deliberately absent: crashes; the acceptance tests have those.
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 

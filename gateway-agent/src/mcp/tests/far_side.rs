@@ -1,6 +1,4 @@
 //! An upstream of either era that says things before its answer: it asks, tells of progress, logs.
-//!
-//! Deliberately absent: the official SDKs; the acceptance tests have them.
 
 use std::{
     collections::{BTreeMap, HashMap},

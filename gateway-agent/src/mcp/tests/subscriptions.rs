@@ -1,6 +1,4 @@
 //! Watching resources, in each pair of eras: who hears of updates, and what the upstream hears.
-//!
-//! Deliberately absent: how many may be watched; the acceptance tests have it.
 
 use std::time::Duration;
 

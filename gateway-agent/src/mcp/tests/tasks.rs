@@ -1,6 +1,4 @@
 //! Hearing of tasks: who may, what is told, and when.
-//!
-//! Deliberately absent: asking for tasks (`relayed.rs`).
 
 use std::{collections::BTreeSet, time::Duration};
 

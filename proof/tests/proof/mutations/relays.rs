@@ -1,6 +1,4 @@
 //! What servers and relays answer, and the logs of relays, with one thing changed.
-//!
-//! Deliberately absent: what the followers of relays see; they are followers like any other.
 
 use std::collections::HashMap;
 

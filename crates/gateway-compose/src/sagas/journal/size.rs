@@ -1,6 +1,4 @@
 //! How large the journal is, known to who writes it and to who has it written anew.
-//!
-//! Deliberately absent: the file.
 
 use std::sync::{
     Arc,

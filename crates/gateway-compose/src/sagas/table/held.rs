@@ -1,6 +1,4 @@
 //! How many sagas have not ended well, and what they hold: of all, and of each caller.
-//!
-//! Deliberately absent: the sagas.
 
 /// Most sagas that are under way, or need somebody.
 pub(super) const MOST_OPEN: usize = 10_000;

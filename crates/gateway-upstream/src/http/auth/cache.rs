@@ -1,6 +1,4 @@
 //! Tokens, each until shortly before it is over; one is fetched once, whoever waits for it.
-//!
-//! Deliberately absent: fetching.
 
 use std::{
     collections::HashMap,

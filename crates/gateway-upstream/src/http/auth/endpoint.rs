@@ -1,8 +1,7 @@
 //! Asking a token endpoint: client credentials (RFC 6749, section 4.4) and token exchange
 //! (RFC 8693).
 //!
-//! Deliberately absent: what its answers are (`issued.rs`); redirects; refresh tokens, which these
-//! grants do not need.
+//! Redirects are not followed. Refresh tokens are not used, because these grants do not need them.
 
 use std::time::Duration;
 

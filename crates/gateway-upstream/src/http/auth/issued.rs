@@ -1,7 +1,6 @@
 //! What a token endpoint answers: a token, or why there is none.
 //!
 //! It is told by words that are known here: an answer may repeat what the endpoint was sent.
-//! Deliberately absent: asking.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! Sagas inside of others, and of their compensations: what was cut off is undone before anything goes on.
-//!
-//! Deliberately absent: crashes in between (`recovery.rs`).
 
 use super::*;
 

@@ -1,7 +1,5 @@
 //! Sagas that nobody does any more: what was under way when a gateway begins, and what an operator has
 //! tried again.
-//!
-//! Deliberately absent: crashes. Here the gateway that was interrupted lives on, and waits.
 
 use std::collections::BTreeMap;
 
