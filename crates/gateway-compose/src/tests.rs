@@ -6,6 +6,8 @@ mod delivery;
 mod flow;
 mod memory;
 mod resilience;
+mod saga;
+mod unknown;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,11 +24,13 @@ use registry_core::{
     spec::{Composition, Target},
 };
 use serde_json::{Value, json, value::RawValue};
+use tempfile::TempDir;
+use tokio::sync::Notify;
 
 use super::*;
 
 /// The scripted tools, and whether they can be repeated without harm.
-const TOOLS: [(&str, bool); 10] = [
+const TOOLS: [(&str, bool); 11] = [
     ("echo", true),
     ("say", true),
     ("text", true),
@@ -34,6 +38,7 @@ const TOOLS: [(&str, bool); 10] = [
     ("lose-safely", true),
     ("fail", false),
     ("wait", false),
+    ("hold", false),
     ("flaky", false),
     ("lose", false),
     ("keep", false),
@@ -46,6 +51,9 @@ struct Composed {
     memory: Arc<Memory>,
     upstream: Scripted,
     owner: Owner,
+    response_bytes: usize,
+    /// The directory of the journal, if there is one.
+    _dir: Option<Arc<TempDir>>,
 }
 
 fn composition(name: &str, spec: Value) -> (String, Value) {
@@ -104,7 +112,17 @@ impl Composed {
             memory: Arc::default(),
             upstream: Scripted::default(),
             owner,
+            response_bytes: 1 << 20,
+            _dir: None,
         }
+    }
+
+    /// The same with a journal, which sagas need.
+    fn with_journal(compositions: Vec<(String, Value)>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let sagas = Sagas::open(&dir.path().join("registry.json")).unwrap();
+        let memory = Arc::new(Memory::new(sagas));
+        Self { memory, _dir: Some(Arc::new(dir)), ..Self::start(compositions) }
     }
 
     /// The same compositions, called by another agent.
@@ -128,7 +146,7 @@ impl Composed {
             memory: &self.memory,
             owner: self.owner.clone(),
             scope,
-            response_bytes: 1 << 20,
+            response_bytes: self.response_bytes,
             buffered: None,
         };
         call_composition(call, input).await
@@ -203,9 +221,22 @@ struct Seen {
     cancelled: usize,
 }
 
+impl Seen {
+    /// The number of calls of a tool.
+    fn count(&self, tool: &str) -> usize {
+        self.calls.iter().filter(|(called, _)| called == tool).count()
+    }
+}
+
 /// Tools that do what their arguments say.
 #[derive(Debug, Clone, Default)]
-struct Scripted(Arc<Mutex<Seen>>);
+struct Scripted {
+    seen: Arc<Mutex<Seen>>,
+    /// Notified after each change of `seen`.
+    changed: Arc<Notify>,
+    /// Ends a call of `hold`.
+    released: Arc<Notify>,
+}
 
 /// A call in progress. Dropped before its end, it is cancelled.
 struct Running(Scripted, bool);
@@ -215,12 +246,34 @@ impl Drop for Running {
         let mut seen = self.0.seen();
         seen.running -= 1;
         seen.cancelled += usize::from(!self.1);
+        drop(seen);
+        self.0.changed.notify_waiters();
     }
 }
 
 impl Scripted {
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.0.lock().unwrap()
+        self.seen.lock().unwrap()
+    }
+
+    /// Ends the call of `hold`.
+    fn release(&self) {
+        self.released.notify_one();
+    }
+
+    /// Waits until the calls meet a condition.
+    async fn until(&self, condition: impl Fn(&Seen) -> bool) {
+        let met = async {
+            loop {
+                let changed = self.changed.notified();
+                if condition(&self.seen()) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let met = tokio::time::timeout(Duration::from_secs(10), met).await;
+        assert!(met.is_ok(), "the condition was not met: {:?}", self.seen());
     }
 
     /// The arguments of all calls of a tool.
@@ -238,6 +291,7 @@ impl Scripted {
             seen.most = seen.most.max(seen.running);
             Running(self.clone(), false)
         };
+        self.changed.notify_waiters();
         let structured = |value: &Value| json!({ "structuredContent": value, "content": [] });
         let fails =
             |text: &str| json!({ "isError": true, "content": [{ "type": "text", "text": text }] });
@@ -249,6 +303,10 @@ impl Scripted {
                 let ms = arguments["ms"].as_u64().unwrap();
                 tokio::time::sleep(Duration::from_millis(ms)).await;
                 structured(&json!({ "waited": ms, "n": arguments["n"] }))
+            }
+            "hold" => {
+                self.released.notified().await;
+                structured(arguments)
             }
             "flaky" if before < arguments["failures"].as_u64().unwrap_or(2) => fails("not yet"),
             "flaky" | "count" => structured(&json!({ "n": before + 1 })),

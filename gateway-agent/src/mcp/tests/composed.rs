@@ -3,11 +3,12 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
+mod parts;
 mod questions;
+mod recovery;
 mod rules;
 mod saga;
 mod shares;
-mod unknown;
 mod upstream;
 
 use gateway_policy::{Access, RuntimeValidation};

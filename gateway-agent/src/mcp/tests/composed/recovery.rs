@@ -1,7 +1,7 @@
 //! Sagas that nobody does any more: what was under way when a gateway begins, and what an operator has
 //! tried again.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use axum::body::Body;
 use gateway_upstream::{ChildLimits, TransportConfig};
@@ -9,7 +9,7 @@ use http::Request;
 use tower::ServiceExt as _;
 
 use super::{
-    nested::{nested, slow_to_undo},
+    saga::{saga, saga_step, undone, undone_by},
     *,
 };
 use crate::{admin::sagas, pipeline::recover_sagas, view::testing::agent};
@@ -162,55 +162,4 @@ async fn what_is_tried_again_is_undone_by_its_callers_own_child() {
     let calls = std::fs::read_to_string(dir.path().join("calls")).unwrap();
     let [done, undone] = calls.lines().collect::<Vec<_>>()[..] else { panic!("{calls}") };
     assert_eq!(done, undone);
-}
-
-#[tokio::test]
-async fn what_was_interrupted_inside_of_another_saga_is_undone_first() {
-    let spec = nested(json!({ "pattern": slow_to_undo() }), json!({}));
-    let composed = Composed::start(vec![composition("outer", spec)]).await;
-    let interrupted = async {
-        let waits = json!({ "ms": 4_000 });
-        composed.upstream.until(|seen| seen.calls.iter().any(|(_, given)| *given == waits)).await;
-        recover_sagas(&composed.bench.gateway);
-        let is_undone = |(tool, _): &&(String, Value)| tool == "keep";
-        composed.upstream.until(|seen| seen.calls.iter().filter(is_undone).count() >= 2).await;
-    };
-    // Who waits for it lives on, and is told.
-    let (got, ()) = tokio::join!(composed.got("outer", json!({})), interrupted);
-    assert!(got.failure().contains("the gateway was stopped in the middle of the saga"), "{got:?}");
-    assert_eq!(undone(&composed)[..2], [json!({ "inner": true }), json!({ "outer": true })]);
-}
-
-/// So that a crash of who undoes it leaves them in order.
-#[tokio::test]
-async fn sagas_that_undo_what_was_interrupted_are_inside_of_it() {
-    let undo = saga(&[saga_step("u", "echo", json!({}))], json!({}));
-    let steps = [
-        saga_step("a", "echo", json!({ "compensate": { "pattern": undo } })),
-        saga_step("w", "wait", json!({ "input": constant(json!({ "ms": 1_000 })) })),
-    ];
-    let composed = Composed::start(vec![composition("outer", saga(&steps, json!({})))]).await;
-    let recovered = async {
-        composed.upstream.until(|seen| seen.calls.iter().any(|(tool, _)| tool == "wait")).await;
-        recover_sagas(&composed.bench.gateway);
-    };
-    tokio::join!(composed.got("outer", json!({})), recovered);
-    let (_, listed) = composed.admin("GET", "", "").await;
-    let sagas = listed["sagas"].as_array().unwrap();
-    let (inner, outer): (Vec<_>, Vec<_>) =
-        sagas.iter().partition(|saga| saga["pointer"] != "/saga");
-    assert_eq!(outer.len(), 1, "{listed}");
-    assert!(
-        !inner.is_empty() && inner.iter().all(|saga| saga["parent"] == outer[0]["id"]),
-        "{listed}"
-    );
-}
-
-#[tokio::test]
-async fn what_was_undone_stays_known() {
-    let steps =
-        [saga_step("a", "echo", undone_by("keep", json!(null))), saga_step("b", "fail", json!({}))];
-    let composed = Composed::start(vec![composition("order", saga(&steps, json!({})))]).await;
-    composed.failure("order", json!({})).await;
-    assert_eq!(composed.only().await["saga"]["status"], "compensated");
 }

@@ -1,8 +1,9 @@
-//! Sagas inside of others, and of their compensations: what was cut off is undone before anything goes on.
+//! Sagas inside other sagas and inside compensations: an inner saga is compensated before its
+//! surroundings continue.
 
 use super::*;
 
-/// A saga of which a step is a saga, which takes its time to be undone.
+/// A saga whose last step is `inner`.
 pub(super) fn nested(inner: Value, more: Value) -> Value {
     let steps = [
         saga_step("a", "echo", undone_by("keep", constant(json!({ "outer": true })))),
@@ -11,32 +12,30 @@ pub(super) fn nested(inner: Value, more: Value) -> Value {
     saga(&steps, more)
 }
 
+/// A saga that never ends by itself and whose compensation takes 200 ms.
 pub(super) fn slow_to_undo() -> Value {
     let slowly = [
         step("wait", "wait", constant(json!({ "ms": 200 }))),
         step("keep", "keep", constant(json!({ "inner": true }))),
     ];
     let undone = json!({ "compensate": { "pattern": pipeline(&slowly) } });
-    let waits = saga_step("w", "wait", json!({ "input": constant(json!({ "ms": 4_000 })) }));
-    saga(&[saga_step("b", "echo", undone), waits], json!({}))
+    saga(&[saga_step("b", "echo", undone), saga_step("w", "hold", json!({}))], json!({}))
 }
 
-/// Also where it is the outer one whose time is over, and the inner one is another tool.
 #[tokio::test]
-async fn a_saga_inside_of_another_is_undone_before_what_was_done_before_it() {
+async fn inner_saga_is_compensated_before_earlier_steps() {
     let limited = json!({ "timeoutMs": 300 });
     let own = json!({ "pattern": slow_to_undo() });
     let scattered = json!({ "pattern": { "scatterGather": { "failFast": true,
         "targets": [own.clone(), { "pattern": pipeline(&[
             step("w", "wait", constant(json!({ "ms": 100 }))), step("f", "fail", json!(null))]) }],
         "aggregation": { "ops": [] } } } });
-    let composed = Composed::start(vec![
+    let composed = Composed::with_journal(vec![
         composition("inner", slow_to_undo()),
         composition("patterns", nested(own, limited.clone())),
-        around("tools", "inner", nested(json!({ "tool": "inner" }), limited)),
+        composition("tools", nested(json!({ "tool": "inner" }), limited)),
         composition("branches", nested(scattered, json!({}))),
-    ])
-    .await;
+    ]);
     let mut wanted = Vec::new();
     for tool in ["patterns", "tools", "branches"] {
         let (_, reason, message) = composed.failure(tool, json!({})).await;
@@ -47,7 +46,7 @@ async fn a_saga_inside_of_another_is_undone_before_what_was_done_before_it() {
 }
 
 #[tokio::test]
-async fn what_goes_on_after_a_saga_was_cut_off_waits_until_it_is_undone() {
+async fn fallback_waits_for_compensation_of_cut_off_saga() {
     let cut_off =
         json!({ "timeout": { "durationMs": 200, "inner": { "pattern": slow_to_undo() } } });
     let after = json!({ "tool": { "name": "count" } });
@@ -61,12 +60,11 @@ async fn what_goes_on_after_a_saga_was_cut_off_waits_until_it_is_undone() {
     ]);
     let letter = json!({ "deadLetter": { "inner": { "pattern": cut_off.clone() }, "deadLetterTool": "count",
         "rethrow": false } });
-    let composed = Composed::start(vec![
+    let composed = Composed::with_journal(vec![
         composition("fallback", with_fallback),
         composition("scatter", scattered),
         composition("letter", letter),
-    ])
-    .await;
+    ]);
     for (i, tool) in ["fallback", "scatter", "letter"].into_iter().enumerate() {
         composed.value(tool, json!({})).await;
         let seen = composed.upstream.seen();
@@ -77,9 +75,8 @@ async fn what_goes_on_after_a_saga_was_cut_off_waits_until_it_is_undone() {
     }
 }
 
-/// The saga inside of it that was cut off is to be undone before.
 #[tokio::test]
-async fn a_compensation_is_tried_again_once_nothing_of_the_last_try_goes_on() {
+async fn compensation_retry_waits_for_inner_saga_of_last_attempt() {
     let slowly = [
         step("wait", "wait", constant(json!({ "ms": 600 }))),
         step("keep", "keep", constant(json!({ "inner": true }))),
@@ -101,7 +98,7 @@ async fn a_compensation_is_tried_again_once_nothing_of_the_last_try_goes_on() {
         saga_step("a", "echo", json!({ "compensate": { "pattern": undo } })),
         saga_step("b", "fail", json!({})),
     ];
-    let composed = Composed::start(vec![composition("order", saga(&steps, json!({})))]).await;
+    let composed = Composed::with_journal(vec![composition("order", saga(&steps, json!({})))]);
     let (_, _, message) = composed.failure("order", json!({})).await;
     assert!(message.contains("what it had done was undone"), "{message}");
     let seen = composed.upstream.seen();
