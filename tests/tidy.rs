@@ -150,6 +150,7 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("registry-sbom", vec!["registry-core"]),
         ("registry-search", vec!["registry-core"]),
         ("registry-fixtures", vec!["registry-core"]),
+        ("gateway-testkit", vec![]),
         (
             "registry-server",
             [&SERVICE[..], &["mcp-registry", "registry-sbom", "registry-search"]].concat(),

@@ -3,7 +3,6 @@
 mod agents;
 mod departures;
 mod dial;
-mod fake;
 mod http;
 mod http_faults;
 mod http_sessions;
@@ -20,10 +19,11 @@ use std::{
 
 use gateway_policy::{Evidence, HeaderClaim, SubjectToken};
 use gateway_protocol::mcp::Method;
+use gateway_testkit::{McpServer, Received, Reply, Server, json_reply, late, raw_reply, sse_reply};
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::{Addresses, ChildLimits, TransportConfig};
+use crate::{Addresses, ChildLimits, TransportConfig, secret::SecretSource};
 
 /// Short waits; a generous limit only where nothing should ever wait that long.
 const TIMING: Timing = Timing {
@@ -68,6 +68,35 @@ fn http_at(url: &str) -> TransportConfig {
     TransportConfig::Http { url, headers, auth: None, tls: None, addresses }
 }
 
+/// A target with credentials.
+fn transport(server: &Server) -> TransportConfig {
+    let mut transport = http_at(&server.url());
+    let TransportConfig::Http { headers, .. } = &mut transport else { unreachable!() };
+    headers.insert("Authorization".to_owned(), SecretSource::text("Bearer ours"));
+    transport
+}
+
+/// The tool `t`.
+const TOOLS: &str = r#"[{"name":"t","inputSchema":{}}]"#;
+
+fn modern() -> McpServer {
+    McpServer::modern().with_tools(TOOLS)
+}
+
+fn legacy() -> McpServer {
+    McpServer::legacy().with_tools(TOOLS)
+}
+
+/// Starts a modern server with the tool `t`; calls are scripted.
+async fn modern_server(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Server {
+    modern().start(call).await
+}
+
+/// The same with sessions.
+async fn legacy_server(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Server {
+    legacy().start(call).await
+}
+
 /// One target, started.
 fn start(transport: TransportConfig, limits: UpstreamLimits, timing: Timing) -> Arc<Upstreams> {
     let prefix = Prefix::parse("").unwrap();
@@ -105,6 +134,13 @@ impl Upstreams {
 
     async fn until_up(&self) {
         eventually(|| async { matches!(self.state(), TargetState::Up { .. }) }).await;
+    }
+
+    /// Waits until the target is down. Returns the reason.
+    async fn until_down(&self) -> String {
+        eventually(|| async { matches!(self.state(), TargetState::Down { .. }) }).await;
+        let TargetState::Down { error, .. } = self.state() else { panic!("the target is up") };
+        error
     }
 
     fn listed(&self) -> Vec<String> {

@@ -6,18 +6,20 @@ use gateway_protocol::jsonrpc::code::METHOD_NOT_FOUND;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{fake::*, *};
+use super::*;
 
 const MESSAGE: Method = Method::SendMessage { takes_text: false, gives_text: false };
 
-fn agent() -> Key {
+pub(super) fn agent() -> Key {
     "agent/team/under-test@1.0.0".parse().unwrap()
 }
 
 /// An agent that answers so what is neither a look whether it is there nor, of a version that it does
 /// not speak, refused.
-async fn fake(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> (Fake, Arc<Upstreams>) {
-    let fake = Fake::start(move |seen| {
+async fn fake(
+    answer: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+) -> (Server, Arc<Upstreams>) {
+    let fake = Server::start(move |seen| {
         let is_look = seen.rpc_method() == "GetTask" && seen.body["params"]["id"] == "none";
         if is_look {
             seen.error(200, &json!({ "code": -32001, "message": "?" }))
@@ -29,12 +31,12 @@ async fn fake(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> (Fake,
 }
 
 /// The gateway's side, which has just begun.
-fn start_with(fake: &Fake) -> Arc<Upstreams> {
+fn start_with(fake: &Server) -> Arc<Upstreams> {
     start_timed(fake, limits(), TIMING)
 }
 
-fn start_timed(fake: &Fake, limits: UpstreamLimits, timing: Timing) -> Arc<Upstreams> {
-    start_at(fake.transport(), limits, timing)
+fn start_timed(fake: &Server, limits: UpstreamLimits, timing: Timing) -> Arc<Upstreams> {
+    start_at(transport(fake), limits, timing)
 }
 
 pub(super) fn start_at(
@@ -57,7 +59,7 @@ pub(super) fn start_at(
     )
 }
 
-async fn started(fake: Fake) -> (Fake, Arc<Upstreams>) {
+async fn started(fake: Server) -> (Server, Arc<Upstreams>) {
     let upstreams = start_with(&fake);
     upstreams.until_up().await;
     (fake, upstreams)
@@ -79,7 +81,7 @@ async fn ask_with(upstreams: &Upstreams, method: Method, arguments: &str) -> Res
     Ok(serde_json::from_str(result.result.get()).unwrap())
 }
 
-fn task(seen: &Seen, state: &str) -> Reply {
+fn task(seen: &Received, state: &str) -> Reply {
     let task = json!({ "id": "t", "status": { "state": state }, "artifacts":
         [{ "parts": [{ "data": { "made": true } }] }] });
     let is_told = seen.rpc_method() == "GetTask";
@@ -90,7 +92,7 @@ fn task(seen: &Seen, state: &str) -> Reply {
 async fn what_an_agent_speaks_is_found_out_and_again_when_it_changes() {
     let is_new = Arc::new(AtomicBool::new(false));
     let knows = Arc::clone(&is_new);
-    let fake = Fake::start(move |seen| {
+    let fake = Server::start(move |seen| {
         let is_v1 = !seen.rpc_method().contains('/');
         assert_eq!(seen.header("a2a-version"), Some(if is_v1 { "1.0" } else { "0.3" }));
         assert_eq!(seen.header("authorization"), Some("Bearer ours"));
@@ -138,8 +140,9 @@ async fn who_takes_and_gives_text_gets_it_and_is_taken_at_its_word() {
 #[tokio::test]
 async fn one_that_speaks_neither_version_is_down() {
     for code in [METHOD_NOT_FOUND, -32009] {
-        let refuse = move |seen: &Seen| seen.error(200, &json!({ "code": code, "message": "?" }));
-        let fake = Fake::start(refuse).await;
+        let refuse =
+            move |seen: &Received| seen.error(200, &json!({ "code": code, "message": "?" }));
+        let fake = Server::start(refuse).await;
         let upstreams = start_with(&fake);
         eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
         let error = ask(&upstreams).await.unwrap_err();
@@ -152,7 +155,7 @@ async fn one_that_speaks_neither_version_is_down() {
 
 #[tokio::test]
 async fn an_agent_may_refuse_what_it_does_not_speak_in_its_own_way() {
-    type Answer = fn(&Seen) -> Reply;
+    type Answer = fn(&Received) -> Reply;
     let refusals: [Answer; 4] = [
         |seen| seen.error(200, &json!({ "code": -32600, "message": "no such method" })),
         |seen| seen.error(200, &json!({ "code": -32603, "message": "?" })),
@@ -160,7 +163,7 @@ async fn an_agent_may_refuse_what_it_does_not_speak_in_its_own_way() {
         |_| raw_reply(404, "text/plain", b"no such page"),
     ];
     for refuse in refusals {
-        let fake = Fake::start(move |seen| match seen.rpc_method() {
+        let fake = Server::start(move |seen| match seen.rpc_method() {
             "message/send" => {
                 seen.result(&json!({ "kind": "message", "parts": [{ "kind": "data", "data": 3 }] }))
             }
@@ -178,7 +181,7 @@ async fn an_agent_may_refuse_what_it_does_not_speak_in_its_own_way() {
 async fn what_an_agent_speaks_is_not_forgotten_for_an_answer_that_says_nothing() {
     let is_odd = Arc::new(AtomicBool::new(false));
     let odd = Arc::clone(&is_odd);
-    let fake = Fake::start(move |seen| match seen.rpc_method() {
+    let fake = Server::start(move |seen| match seen.rpc_method() {
         "message/send" => seen.result(&json!({ "kind": "message", "parts": [{ "data": 3 }] })),
         "GetTask" if !odd.load(Ordering::Relaxed) => {
             seen.error(200, &json!({ "code": METHOD_NOT_FOUND, "message": "?" }))
@@ -187,10 +190,12 @@ async fn what_an_agent_speaks_is_not_forgotten_for_an_answer_that_says_nothing()
     });
     let (fake, upstreams) = started(fake.await).await;
     is_odd.store(true, Ordering::Relaxed);
-    let looks = fake.seen("tasks/get").len();
-    assert_eq!(upstreams.check(&agent().into()), Some(true));
-    eventually(|| async { fake.seen("tasks/get").len() > looks }).await;
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    // The second check begins once the gateway has the reply to the first.
+    for _ in 0..2 {
+        let looks = fake.seen("tasks/get").len();
+        assert_eq!(upstreams.check(&agent().into()), Some(true));
+        eventually(|| async { fake.seen("tasks/get").len() > looks }).await;
+    }
     assert!(matches!(upstreams.state(), TargetState::Up { speaks: "a2a-0.3" }));
     upstreams.shutdown().await;
 }
@@ -199,7 +204,7 @@ async fn what_an_agent_speaks_is_not_forgotten_for_an_answer_that_says_nothing()
 async fn an_agent_that_is_there_no_more_is_noticed_without_a_message() {
     let is_gone = Arc::new(AtomicBool::new(false));
     let gone = Arc::clone(&is_gone);
-    let fake = Fake::start(move |seen| {
+    let fake = Server::start(move |seen| {
         if gone.load(Ordering::Relaxed) {
             raw_reply(503, "text/plain", b"gone")
         } else {
@@ -217,7 +222,7 @@ async fn an_agent_that_is_there_no_more_is_noticed_without_a_message() {
 
 #[tokio::test]
 async fn where_it_cannot_be_found_out_what_an_agent_speaks_nothing_was_done() {
-    type Answer = fn(&Seen) -> Reply;
+    type Answer = fn(&Received) -> Reply;
     let answers: [(Answer, &str); 4] = [
         (|_| raw_reply(500, "text/plain", b""), "HTTP status 500"),
         (|_| raw_reply(404, "text/plain", b""), "HTTP status 404"),
@@ -225,7 +230,7 @@ async fn where_it_cannot_be_found_out_what_an_agent_speaks_nothing_was_done() {
         (|seen| seen.result(&json!("x".repeat(70_000))), "longer than 65536"),
     ];
     for (answer, why) in answers {
-        let fake = Fake::start(answer).await;
+        let fake = Server::start(answer).await;
         let upstreams = start_with(&fake);
         let error = ask(&upstreams).await.unwrap_err();
         assert!(!error.may_have_run() && error.to_string().contains(why), "{error}");
@@ -237,7 +242,7 @@ async fn where_it_cannot_be_found_out_what_an_agent_speaks_nothing_was_done() {
 #[tokio::test]
 async fn one_looks_at_a_silent_agent_for_all_and_nothing_was_done() {
     for (list_timeout_ms, call_timeout_ms) in [(200, 2_000), (200, 300), (2_000, 200)] {
-        let fake = Fake::start(|_| Reply::Stall).await;
+        let fake = Server::start(|_| Reply::stall()).await;
         let limits = UpstreamLimits { list_timeout_ms, call_timeout_ms, ..limits() };
         let upstreams = start_timed(&fake, limits, TIMING);
         let asked = futures_util::future::join_all((0..20).map(|_| ask(&upstreams))).await;
@@ -280,7 +285,7 @@ async fn a_task_is_waited_for_whether_its_agent_can_be_asked_or_not() {
 
 #[tokio::test]
 async fn nobody_knows_what_became_of_a_task_that_its_agent_does_not_tell_of() {
-    type Answer = fn(&Seen) -> Reply;
+    type Answer = fn(&Received) -> Reply;
     let answers: [(Answer, &str); 3] = [
         (
             |seen| seen.error(200, &json!({ "code": -32001, "message": "gone" })),
@@ -322,8 +327,10 @@ async fn a_task_for_which_nobody_waits_is_canceled_and_one_that_has_ended_is_not
     eventually(|| async { fake.seen("CancelTask").len() == 1 }).await;
     assert_eq!(fake.seen("CancelTask")[0].body["params"], json!({ "id": "t" }));
     is_over.store(true, Ordering::Relaxed);
-    ask(&upstreams).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    // A cancellation of the first task would arrive before the end of the second.
+    for _ in 0..2 {
+        ask(&upstreams).await.unwrap();
+    }
     assert_eq!(fake.seen("CancelTask").len(), 1);
     upstreams.shutdown().await;
 }
@@ -349,19 +356,20 @@ async fn a_task_that_begins_when_nobody_waits_any_more_is_canceled() {
 
 #[tokio::test]
 async fn who_asks_and_goes_away_holds_only_so_much() {
-    let (fake, upstreams) = fake(|_| Reply::Stall).await;
+    let (fake, upstreams) = fake(|_| Reply::stall()).await;
     for _ in 0..70 {
         assert!(timeout(Duration::from_millis(10), ask(&upstreams)).await.is_err());
     }
-    let cut_off = || fake.seen("SendMessage").len() - fake.cut_off();
-    eventually(|| async { cut_off() == 64 }).await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(cut_off(), 64);
+    let open = || fake.seen("SendMessage").len() - fake.cut_off();
+    eventually(|| async { open() == 64 }).await;
+    // One more makes room for itself.
+    assert!(timeout(Duration::from_millis(10), ask(&upstreams)).await.is_err());
+    eventually(|| async { fake.seen("SendMessage").len() == 71 && open() == 64 }).await;
 }
 
 #[tokio::test]
 async fn a_message_is_sent_once_whatever_comes_back() {
-    type Answer = fn(&Seen) -> Reply;
+    type Answer = fn(&Received) -> Reply;
     let answers: [(Answer, &str); 5] = [
         (|_| Reply::Close(Vec::new()), "went away"),
         (|_| raw_reply(200, "text/html", b"<p>"), "another media type"),

@@ -3,40 +3,70 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::{Json, Router, extract::State, routing::post};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use super::{agents::start_at, fake::*, *};
+use super::{agents::start_at, *};
 use crate::{AuthConfig, ClientAuthentication, Grant, secret::SecretSource};
 
-/// How long the token endpoint takes to answer, in milliseconds.
-type Delay = Arc<AtomicU64>;
+/// A token endpoint whose tokens are good for one request.
+struct Tokens {
+    server: Server,
+    /// In milliseconds.
+    delay: Arc<AtomicU64>,
+    /// Each pending request has a reference.
+    pending: Arc<()>,
+}
 
-/// A token for each single request, from an endpoint that takes its time.
-async fn with_tokens(fake: &Fake, delay: &Delay) -> TransportConfig {
-    async fn issue(State(delay): State<Delay>) -> Json<Value> {
-        sleep(Duration::from_millis(delay.load(Ordering::Relaxed))).await;
-        Json(json!({ "access_token": "t", "token_type": "Bearer", "expires_in": 0 }))
+impl Tokens {
+    async fn start() -> Self {
+        let (delay, pending) = (Arc::new(AtomicU64::new(0)), Arc::new(()));
+        let (delays, requests) = (Arc::clone(&delay), Arc::downgrade(&pending));
+        let server = Server::serve(move |_| {
+            let (delay, request) = (delays.load(Ordering::Relaxed), requests.upgrade());
+            async move {
+                sleep(Duration::from_millis(delay)).await;
+                drop(request);
+                let token = json!({ "access_token": "t", "token_type": "Bearer", "expires_in": 0 });
+                json_reply(200, &token)
+            }
+        });
+        Self { server: server.await, delay, pending }
     }
-    let router = Router::new().route("/", post(issue)).with_state(Arc::clone(delay));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let token_url = format!("http://{}/", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    let auth = AuthConfig {
-        grant: Grant::ClientCredentials,
-        token_url,
-        tls: None,
-        client_id: "gateway".to_owned(),
-        client_secret: SecretSource::text("secret"),
-        client_authentication: ClientAuthentication::Basic,
-        scopes: Vec::new(),
-        audience: Vec::new(),
-        resource: Vec::new(),
-    };
-    let TransportConfig::Http { url, tls, addresses, .. } = fake.transport() else { panic!() };
-    let (headers, auth) = (BTreeMap::new(), Some(Box::new(auth)));
-    TransportConfig::Http { url, headers, auth, tls, addresses }
+
+    /// The transport to a server that needs these tokens.
+    fn transport(&self, fake: &Server) -> TransportConfig {
+        let auth = AuthConfig {
+            grant: Grant::ClientCredentials,
+            token_url: self.server.url(),
+            tls: None,
+            client_id: "gateway".to_owned(),
+            client_secret: SecretSource::text("secret"),
+            client_authentication: ClientAuthentication::Basic,
+            scopes: Vec::new(),
+            audience: Vec::new(),
+            resource: Vec::new(),
+        };
+        let TransportConfig::Http { url, tls, addresses, .. } = transport(fake) else { panic!() };
+        let (headers, auth) = (BTreeMap::new(), Some(Box::new(auth)));
+        TransportConfig::Http { url, headers, auth, tls, addresses }
+    }
+
+    fn set_delay(&self, milliseconds: u64) {
+        self.delay.store(milliseconds, Ordering::Relaxed);
+    }
+
+    /// Waits for all pending tokens, and for a later request. Requests that waited for those tokens
+    /// would have been sent before.
+    async fn settled(&self, upstreams: &Upstreams, target: &TargetId, checks: impl Fn() -> usize) {
+        self.set_delay(0);
+        eventually(|| async { Arc::strong_count(&self.pending) == 1 }).await;
+        for _ in 0..2 {
+            let before = checks();
+            assert_eq!(upstreams.check(target), Some(true));
+            eventually(|| async { checks() > before }).await;
+        }
+    }
 }
 
 fn short() -> UpstreamLimits {
@@ -45,22 +75,21 @@ fn short() -> UpstreamLimits {
 
 #[tokio::test]
 async fn a_message_that_has_not_left_when_nobody_waits_any_more_never_does() {
-    let fake = Fake::start(|seen| match seen.rpc_method() {
+    let fake = Server::start(|seen| match seen.rpc_method() {
         "GetTask" => seen.error(200, &json!({ "code": -32001, "message": "?" })),
         _ => seen.result(&json!({ "message": { "parts": [] } })),
     });
     let fake = fake.await;
-    let delay = Delay::default();
-    let transport = with_tokens(&fake, &delay).await;
-    let upstreams = start_at(transport, short(), TIMING);
+    let tokens = Tokens::start().await;
+    let upstreams = start_at(tokens.transport(&fake), short(), TIMING);
     upstreams.until_up().await;
     agents::ask(&upstreams).await.unwrap();
-    delay.store(400, Ordering::Relaxed);
+    tokens.set_delay(400);
     assert!(timeout(Duration::from_millis(50), agents::ask(&upstreams)).await.is_err());
     let error = agents::ask(&upstreams).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { phase: Phase::Connect, after_ms: 150 }), "{error}");
     assert!(!error.may_have_run());
-    sleep(Duration::from_millis(900)).await;
+    tokens.settled(&upstreams, &agents::agent().into(), || fake.seen("GetTask").len()).await;
     assert_eq!(fake.seen("SendMessage").len(), 1, "the first one, for which somebody waited");
     upstreams.shutdown().await;
 }
@@ -68,9 +97,9 @@ async fn a_message_that_has_not_left_when_nobody_waits_any_more_never_does() {
 /// Refused unread for its token, it waits for another one, and has not left.
 #[tokio::test]
 async fn a_message_that_came_back_has_not_left() {
-    let delay = Delay::default();
-    let slow = Arc::clone(&delay);
-    let fake = Fake::start(move |seen| {
+    let tokens = Tokens::start().await;
+    let slow = Arc::clone(&tokens.delay);
+    let fake = Server::start(move |seen| {
         if seen.rpc_method() == "GetTask" {
             return seen.error(200, &json!({ "code": -32001, "message": "?" }));
         }
@@ -78,12 +107,11 @@ async fn a_message_that_came_back_has_not_left() {
         raw_reply(401, "text/plain", b"another token, please")
     });
     let fake = fake.await;
-    let transport = with_tokens(&fake, &delay).await;
-    let upstreams = start_at(transport, short(), TIMING);
+    let upstreams = start_at(tokens.transport(&fake), short(), TIMING);
     upstreams.until_up().await;
     let error = agents::ask(&upstreams).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { phase: Phase::Connect, after_ms: 150 }), "{error}");
-    sleep(Duration::from_millis(900)).await;
+    tokens.settled(&upstreams, &agents::agent().into(), || fake.seen("GetTask").len()).await;
     assert_eq!(fake.seen("SendMessage").len(), 1);
     upstreams.shutdown().await;
 }
@@ -92,22 +120,19 @@ async fn a_message_that_came_back_has_not_left() {
 async fn a_call_that_has_not_left_in_time_never_does_and_one_that_has_may_have_run() {
     let slow = Arc::new(AtomicU64::new(0));
     let is_slow = Arc::clone(&slow);
-    let fake = Fake::modern(move |seen| match is_slow.load(Ordering::Relaxed) {
+    let fake = modern_server(move |seen| match is_slow.load(Ordering::Relaxed) {
         0 => seen.result(&json!({ "content": [], "resultType": "complete" })),
-        _ => Reply::Stall,
+        _ => Reply::stall(),
     })
     .await;
-    let delay = Delay::default();
-    let transport = with_tokens(&fake, &delay).await;
-    let upstreams = start(transport, short(), TIMING);
+    let tokens = Tokens::start().await;
+    let upstreams = start(tokens.transport(&fake), short(), TIMING);
     upstreams.until_up().await;
     upstreams.must_call("{}").await;
-    delay.store(400, Ordering::Relaxed);
+    tokens.set_delay(400);
     let error = upstreams.try_call("{}").await.unwrap_err();
     assert!(matches!(error, Error::Timeout { phase: Phase::Connect, after_ms: 150 }), "{error}");
-    delay.store(0, Ordering::Relaxed);
-    // Also whatever else waits for a token by now has it then.
-    sleep(Duration::from_millis(900)).await;
+    tokens.settled(&upstreams, &key().into(), || fake.seen("tools/list").len()).await;
     assert_eq!(fake.seen("tools/call").len(), 1);
     slow.store(1, Ordering::Relaxed);
     let error = upstreams.try_call("{}").await.unwrap_err();

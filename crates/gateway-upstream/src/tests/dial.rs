@@ -1,13 +1,13 @@
 //! Which addresses are dialled: the far side is there, and the gateway does not come.
 
-use super::{fake::*, *};
+use super::*;
 
 /// `0` and its like are this machine to the kernel, so that a connection would be made.
 #[tokio::test]
 async fn addresses_that_no_server_has_are_not_dialled() {
     for host in ["0.0.0.0", "[::ffff:0.0.0.0]", "0", "0x0.0"] {
-        let fake = Fake::modern(|seen| seen.result(&serde_json::json!({}))).await;
-        let url = format!("http://{host}:{}/mcp", fake.address.port());
+        let fake = modern_server(|seen| seen.result(&serde_json::json!({}))).await;
+        let url = format!("http://{host}:{}/mcp", fake.address().port());
         let upstreams = start(http_at(&url), limits(), TIMING);
         let error = upstreams.try_call("{}").await.unwrap_err().to_string();
         assert!(error.contains("is not dialled: it is this machine under no address"), "{error}");
@@ -26,16 +26,16 @@ async fn addresses_that_no_server_has_are_not_dialled() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed_wherever_it_leads() {
-    let elsewhere = Fake::modern(|seen| seen.result(&serde_json::json!({}))).await;
+    let elsewhere = modern_server(|seen| seen.result(&serde_json::json!({}))).await;
     for status in [301, 302, 303, 307, 308] {
-        let location = format!("http://{}/mcp", elsewhere.address);
-        let fake = Fake::modern(move |_| {
+        let location = format!("http://{}/mcp", elsewhere.address());
+        let fake = modern_server(move |_| {
             let head =
                 format!("HTTP/1.1 {status} X\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
             Reply::Keep(vec![head.into_bytes()])
         })
         .await;
-        let upstreams = start(fake.transport(), limits(), TIMING);
+        let upstreams = start(transport(&fake), limits(), TIMING);
         upstreams.until_up().await;
         let error = upstreams.try_call("{}").await.unwrap_err();
         assert!(matches!(error, Error::Protocol { what: Breach::Status(s) } if s == status));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{fake::*, *};
+use super::*;
 
 fn text(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
@@ -13,7 +13,7 @@ fn text(text: &str) -> Value {
 async fn a_modern_call_carries_its_headers_and_comes_back_untouched() {
     let schema = json!({"type": "object", "properties": {
         "region": {"type": "string", "x-mcp-header": "Region"}}});
-    let fake = Fake::start(move |seen| match seen.rpc_method() {
+    let fake = Server::start(move |seen| match seen.rpc_method() {
         "tools/list" => seen.result(&json!({"tools": [{"name": "t", "inputSchema": schema}]})),
         "tools/call" => {
             let body = format!(
@@ -22,10 +22,10 @@ async fn a_modern_call_carries_its_headers_and_comes_back_untouched() {
             );
             raw_reply(200, "application/json; charset=utf-8", body.as_bytes())
         }
-        _ => modern_basics(seen).unwrap(),
+        _ => modern().reply(seen).unwrap(),
     })
     .await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+    let upstreams = start(transport(&fake), limits(), TIMING);
     upstreams.until_up().await;
     assert!(matches!(upstreams.state(), TargetState::Up { speaks: "modern" }));
 
@@ -55,8 +55,8 @@ async fn a_modern_call_carries_its_headers_and_comes_back_untouched() {
 
 #[tokio::test]
 async fn a_legacy_server_gets_its_handshake_and_its_session() {
-    let fake = Fake::legacy(|seen| seen.result(&text("hello"))).await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+    let fake = legacy_server(|seen| seen.result(&text("hello"))).await;
+    let upstreams = start(transport(&fake), limits(), TIMING);
     assert_eq!(upstreams.must_call("{}").await, text("hello").to_string());
     upstreams.until_up().await;
     assert!(matches!(upstreams.state(), TargetState::Up { speaks: "legacy" }));
@@ -80,8 +80,8 @@ async fn a_legacy_server_gets_its_handshake_and_its_session() {
 
 #[tokio::test]
 async fn many_first_calls_shake_hands_once_and_later_ones_share_a_connection() {
-    let fake = Fake::legacy(|seen| seen.result(&text("hello"))).await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+    let fake = legacy_server(|seen| seen.result(&text("hello"))).await;
+    let upstreams = start(transport(&fake), limits(), TIMING);
     let calls = (0..20).map(|_| upstreams.must_call("{}"));
     assert_eq!(futures_util::future::join_all(calls).await.len(), 20);
     assert_eq!(fake.seen("initialize").len(), 1);
@@ -103,7 +103,7 @@ async fn an_event_stream_may_be_cut_at_any_byte() {
         )
     };
     let length = stream(&json!(10)).len() + 8;
-    let fake = Fake::modern(move |seen| {
+    let fake = modern_server(move |seen| {
         let cut =
             usize::try_from(seen.body["params"]["arguments"]["cut"].as_u64().unwrap()).unwrap();
         let stream = stream(&seen.body["id"]);
@@ -111,7 +111,7 @@ async fn an_event_stream_may_be_cut_at_any_byte() {
         sse_reply([start, end])
     })
     .await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+    let upstreams = start(transport(&fake), limits(), TIMING);
     for cut in 0..length {
         let result = upstreams.must_call(&format!(r#"{{"cut":{cut}}}"#)).await;
         assert_eq!(result, text("é").to_string(), "cut at {cut}");
@@ -121,7 +121,7 @@ async fn an_event_stream_may_be_cut_at_any_byte() {
 
 #[tokio::test]
 async fn what_a_legacy_server_asks_meanwhile_is_answered() {
-    let fake = Fake::legacy(|seen| {
+    let fake = legacy_server(|seen| {
         let ask = |id: &str, method: &str| {
             json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {}}).to_string()
         };
@@ -134,7 +134,7 @@ async fn what_a_legacy_server_asks_meanwhile_is_answered() {
         sse_reply([stream.as_bytes()])
     })
     .await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+    let upstreams = start(transport(&fake), limits(), TIMING);
     assert_eq!(upstreams.must_call("{}").await, "{}");
     let answers = || fake.all_seen().into_iter().filter(|seen| seen.body["method"].is_null());
     eventually(|| async { answers().count() == 2 }).await;
@@ -149,7 +149,7 @@ async fn what_a_legacy_server_asks_meanwhile_is_answered() {
 
 #[tokio::test]
 async fn lists_are_fetched_page_by_page_and_kept_up_to_date() {
-    let fake = Fake::start(|seen| match seen.rpc_method() {
+    let fake = Server::start(|seen| match seen.rpc_method() {
         "tools/list" => match seen.body["params"]["cursor"].as_str() {
             None => seen.result(&json!({"tools": [{"name": "b"}], "nextCursor": "p\"2"})),
             Some("p\"2") => seen.result(&json!({"tools": [
@@ -158,11 +158,11 @@ async fn lists_are_fetched_page_by_page_and_kept_up_to_date() {
             ]})),
             Some(other) => panic!("cursor {other}"),
         },
-        _ => modern_basics(seen).unwrap(),
+        _ => modern().reply(seen).unwrap(),
     })
     .await;
     let timing = Timing { relist: Duration::from_millis(20), ..TIMING };
-    let upstreams = start(fake.transport(), limits(), timing);
+    let upstreams = start(transport(&fake), limits(), timing);
     let mut definitions = upstreams.definitions();
     definitions.changed().await.unwrap();
     assert_eq!(upstreams.listed(), ["a", "b"]);
@@ -175,7 +175,7 @@ async fn lists_are_fetched_page_by_page_and_kept_up_to_date() {
 
 #[tokio::test]
 async fn a_header_mismatch_refreshes_the_definition_and_is_tried_once_more() {
-    let fake = Fake::start(|seen| match seen.rpc_method() {
+    let fake = Server::start(|seen| match seen.rpc_method() {
         "tools/list" if seen.header("mcp-method").is_some() => {
             // The first list is old.
             static LISTS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
@@ -194,10 +194,10 @@ async fn a_header_mismatch_refreshes_the_definition_and_is_tried_once_more() {
             }
         }
         "tools/call" => seen.error(400, &json!({"code": -32020, "message": "never"})),
-        _ => modern_basics(seen).unwrap(),
+        _ => modern().reply(seen).unwrap(),
     })
     .await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+    let upstreams = start(transport(&fake), limits(), TIMING);
     upstreams.until_up().await;
     assert_eq!(upstreams.must_call(r#"{"r":7}"#).await, text("mirrored").to_string());
     assert_eq!(fake.seen("tools/call").len(), 2);
@@ -219,7 +219,7 @@ async fn a_server_that_comes_back_is_found_again() {
     assert!(error.to_string().contains("refused"), "{error}");
 
     let listener = TcpListener::bind(address).await.unwrap();
-    let _fake = Fake::start_on(listener, |seen| modern_basics(seen).unwrap());
+    let _fake = Server::start_on(listener, |seen| modern().reply(seen).unwrap());
     upstreams.until_up().await;
     assert_eq!(upstreams.listed(), ["t"]);
 }

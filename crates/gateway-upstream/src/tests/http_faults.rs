@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 
-use super::{fake::*, *};
+use super::*;
 
 /// The error of a call that the far side treats like this; it must have seen it once.
-async fn fault(call: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Error {
-    let fake = Fake::modern(call).await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+async fn fault(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Error {
+    let fake = modern_server(call).await;
+    let upstreams = start(transport(&fake), limits(), TIMING);
     upstreams.until_up().await;
     let error = upstreams.try_call("{}").await.unwrap_err();
     assert_eq!(fake.seen("tools/call").len(), 1, "a call is never repeated");
@@ -18,7 +18,7 @@ async fn fault(call: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Error {
     error
 }
 
-async fn breach(call: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Breach {
+async fn breach(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Breach {
     match fault(call).await {
         Error::Protocol { what } => what,
         other => panic!("{other}"),
@@ -41,7 +41,7 @@ async fn connections_that_close_half_way() {
 
 #[tokio::test]
 async fn answers_that_are_none() {
-    let json = |body: &'static [u8]| move |_: &Seen| raw_reply(200, "application/json", body);
+    let json = |body: &'static [u8]| move |_: &Received| raw_reply(200, "application/json", body);
     assert!(matches!(breach(json(b"\0\xff garbage")).await, Breach::Garbage(_)));
     assert!(matches!(breach(json(b"")).await, Breach::Garbage(_)));
     assert!(matches!(breach(json(b"[]")).await, Breach::Garbage(_)));
@@ -86,8 +86,8 @@ async fn answers_without_end_are_cut_off() {
     let open_end = b"HTTP/1.1 200 X\r\ncontent-type: application/json\r\n\r\n";
     let events = b"HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\n\r\ndata: ";
     for head in [&announced[..], open_end, events] {
-        let fake = Fake::modern(|_| Reply::Flood(head.to_vec())).await;
-        let upstreams = start(fake.transport(), limits(), TIMING);
+        let fake = modern_server(|_| Reply::Flood(head.to_vec())).await;
+        let upstreams = start(transport(&fake), limits(), TIMING);
         upstreams.until_up().await;
         let error = upstreams.try_call("{}").await.unwrap_err();
         assert!(matches!(error, Error::TooLarge { limit_bytes: 65_536 }), "{error}");
@@ -97,7 +97,7 @@ async fn answers_without_end_are_cut_off() {
 }
 
 /// A stream with `bytes` of small messages before the answer.
-fn chatty(seen: &Seen, bytes: usize) -> Reply {
+fn chatty(seen: &Received, bytes: usize) -> Reply {
     let event = format!("data: {}\n\n", json!({"jsonrpc": "2.0", "method": "notifications/x"}));
     let answer = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {}});
     let stream = format!("{}data: {answer}\n\n", event.repeat(bytes / event.len()));
@@ -106,8 +106,8 @@ fn chatty(seen: &Seen, bytes: usize) -> Reply {
 
 #[tokio::test]
 async fn messages_before_the_answer_have_a_rate_and_no_total() {
-    let fake = Fake::modern(|seen| chatty(seen, 400_000)).await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+    let fake = modern_server(|seen| chatty(seen, 400_000)).await;
+    let upstreams = start(transport(&fake), limits(), TIMING);
     upstreams.until_up().await;
     let buffers = Arc::new(gateway_policy::Buffers::default());
     let buffered = Some(Arc::new(buffers.open(None, 4 * 65_536)));
@@ -131,15 +131,15 @@ async fn message_longer_than_an_answer_is_refused() {
 async fn a_server_that_asks_and_asks_does_not_take_all_connections() {
     let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
     let pings = format!("data: {ping}\n\n").repeat(500);
-    let fake = Fake::start(move |seen| {
+    let fake = Server::start(move |seen| {
         let is_answer = seen.http_method == "POST" && seen.body["method"].is_null();
         let result = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"content": []}});
         let events = format!("{pings}data: {result}\n\n");
-        let basics = if is_answer { Some(Reply::Stall) } else { legacy_basics(seen) };
+        let basics = if is_answer { Some(Reply::stall()) } else { legacy().reply(seen) };
         basics.unwrap_or_else(|| sse_reply([events.as_bytes()]))
     })
     .await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+    let upstreams = start(transport(&fake), limits(), TIMING);
     upstreams.until_up().await;
     let before = fake.connections();
     upstreams.must_call("{}").await;
@@ -151,18 +151,18 @@ async fn a_server_that_asks_and_asks_does_not_take_all_connections() {
 async fn a_long_list_is_bounded_as_a_whole() {
     // Each page is well below the limit of 64 KiB.
     let text = "x".repeat(20_000);
-    let fake = Fake::start(move |seen| match seen.rpc_method() {
+    let fake = Server::start(move |seen| match seen.rpc_method() {
         "tools/list" => {
             let page = seen.body["params"]["cursor"].as_str().unwrap_or("0");
             let next = (page.parse::<u32>().unwrap() + 1).to_string();
             let tool = json!({"name": next, "description": text});
             seen.result(&json!({"tools": [tool], "nextCursor": next}))
         }
-        _ => modern_basics(seen).unwrap(),
+        _ => modern().reply(seen).unwrap(),
     })
     .await;
     let timing = Timing { retry_first: Duration::from_mins(1), ..TIMING };
-    let upstreams = start(fake.transport(), limits(), timing);
+    let upstreams = start(transport(&fake), limits(), timing);
     eventually(|| async {
         matches!(upstreams.state(), TargetState::Down { error, .. }
         if error == "the answer of the upstream is longer than 262144 bytes")
@@ -173,16 +173,16 @@ async fn a_long_list_is_bounded_as_a_whole() {
 
 #[tokio::test]
 async fn a_slow_list_is_bounded_as_a_whole() {
-    let fake = Fake::start(|seen| match seen.rpc_method() {
+    let fake = Server::start(|seen| match seen.rpc_method() {
         "tools/list" => {
-            std::thread::sleep(Duration::from_millis(30));
-            seen.result(&json!({"tools": [], "nextCursor": "again"}))
+            let page = seen.result(&json!({"tools": [], "nextCursor": "again"}));
+            late(Duration::from_millis(30), page)
         }
-        _ => modern_basics(seen).unwrap(),
+        _ => modern().reply(seen).unwrap(),
     })
     .await;
     let limits = UpstreamLimits { list_timeout_ms: 100, ..limits() };
-    let upstreams = start(fake.transport(), limits, TIMING);
+    let upstreams = start(transport(&fake), limits, TIMING);
     eventually(|| async {
         matches!(upstreams.state(), TargetState::Down { error, .. }
         if error == "waited longer than 400 ms to list the tools of the upstream")
@@ -192,9 +192,9 @@ async fn a_slow_list_is_bounded_as_a_whole() {
 
 #[tokio::test]
 async fn silence_is_a_timeout_and_ends_the_request() {
-    let fake = Fake::modern(|_| Reply::Stall).await;
+    let fake = modern_server(|_| Reply::stall()).await;
     let limits = UpstreamLimits { call_timeout_ms: 100, ..limits() };
-    let upstreams = start(fake.transport(), limits, TIMING);
+    let upstreams = start(transport(&fake), limits, TIMING);
     upstreams.until_up().await;
     let error = upstreams.try_call("{}").await.unwrap_err();
     assert!(matches!(error, Error::Timeout { phase: Phase::Call, after_ms: 100 }), "{error}");
@@ -203,18 +203,18 @@ async fn silence_is_a_timeout_and_ends_the_request() {
 
 #[tokio::test]
 async fn silence_at_the_handshake_and_at_the_list_is_told_apart() {
-    let fake = Fake::start(|_| Reply::Stall).await;
+    let fake = Server::start(|_| Reply::stall()).await;
     let limits = UpstreamLimits { list_timeout_ms: 100, ..limits() };
-    let upstreams = start(fake.transport(), limits, TIMING);
+    let upstreams = start(transport(&fake), limits, TIMING);
     let error = upstreams.try_call("{}").await.unwrap_err();
     assert!(matches!(error, Error::Timeout { phase: Phase::Connect, after_ms: 100 }), "{error}");
 
-    let fake = Fake::start(|seen| match seen.rpc_method() {
-        "tools/list" => Reply::Stall,
-        _ => modern_basics(seen).unwrap_or_else(|| seen.result(&json!({}))),
+    let fake = Server::start(|seen| match seen.rpc_method() {
+        "tools/list" => Reply::stall(),
+        _ => modern().reply(seen).unwrap_or_else(|| seen.result(&json!({}))),
     })
     .await;
-    let upstreams = start(fake.transport(), limits, TIMING);
+    let upstreams = start(transport(&fake), limits, TIMING);
     assert_eq!(upstreams.must_call("{}").await, "{}");
     eventually(|| async {
         matches!(upstreams.state(), TargetState::Down { error, .. }
@@ -225,8 +225,8 @@ async fn silence_at_the_handshake_and_at_the_list_is_told_apart() {
 
 #[tokio::test]
 async fn a_caller_that_goes_away_cancels_in_both_eras() {
-    for fake in [Fake::modern(|_| Reply::Stall).await, Fake::legacy(|_| Reply::Stall).await] {
-        let upstreams = start(fake.transport(), limits(), TIMING);
+    for fake in [modern_server(|_| Reply::stall()).await, legacy_server(|_| Reply::stall()).await] {
+        let upstreams = start(transport(&fake), limits(), TIMING);
         upstreams.until_up().await;
         {
             let call = upstreams.try_call("{}");
@@ -250,25 +250,25 @@ async fn a_caller_that_goes_away_cancels_in_both_eras() {
 
 #[tokio::test]
 async fn a_lost_list_is_asked_for_again_and_an_endless_one_is_not() {
-    let fake = Fake::start(|seen| {
+    let fake = Server::start(|seen| {
         static LISTS: AtomicUsize = AtomicUsize::new(0);
         match seen.rpc_method() {
             "tools/list" if LISTS.fetch_add(1, Ordering::SeqCst) == 0 => Reply::Close(Vec::new()),
-            _ => modern_basics(seen).unwrap(),
+            _ => modern().reply(seen).unwrap(),
         }
     })
     .await;
     let timing = Timing { retry_first: Duration::from_mins(1), ..TIMING };
-    let upstreams = start(fake.transport(), limits(), timing);
+    let upstreams = start(transport(&fake), limits(), timing);
     upstreams.until_up().await;
     assert_eq!(fake.seen("tools/list").len(), 2);
 
-    let fake = Fake::start(|seen| match seen.rpc_method() {
+    let fake = Server::start(|seen| match seen.rpc_method() {
         "tools/list" => seen.result(&json!({"tools": [], "nextCursor": "again"})),
-        _ => modern_basics(seen).unwrap(),
+        _ => modern().reply(seen).unwrap(),
     })
     .await;
-    let upstreams = start(fake.transport(), limits(), timing);
+    let upstreams = start(transport(&fake), limits(), timing);
     eventually(|| async {
         matches!(upstreams.state(), TargetState::Down { error, .. } if error.ends_with("does not end"))
     })

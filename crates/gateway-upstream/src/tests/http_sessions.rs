@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{fake::*, *};
+use super::*;
 
 #[tokio::test]
 async fn a_forgotten_session_is_opened_again_once() {
-    let fake = Fake::legacy(|seen| {
+    let fake = legacy_server(|seen| {
         static CALLS: AtomicUsize = AtomicUsize::new(0);
         match CALLS.fetch_add(1, Ordering::SeqCst) {
             0 => raw_reply(404, "text/plain", b"session not found"),
@@ -22,7 +22,7 @@ async fn a_forgotten_session_is_opened_again_once() {
         }
     })
     .await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+    let upstreams = start(transport(&fake), limits(), TIMING);
     upstreams.until_up().await;
     assert_eq!(upstreams.must_call("{}").await, "{}");
     assert_eq!(fake.seen("initialize").len(), 2);
@@ -37,16 +37,16 @@ async fn a_forgotten_session_is_opened_again_once() {
 #[tokio::test]
 async fn a_server_that_becomes_legacy_is_probed_again() {
     static IS_OLD: AtomicUsize = AtomicUsize::new(0);
-    let fake = Fake::start(|seen| {
+    let fake = Server::start(|seen| {
         let is_modern = IS_OLD.load(Ordering::SeqCst) == 0;
-        let basics = if is_modern { modern_basics(seen) } else { legacy_basics(seen) };
+        let basics = if is_modern { modern().reply(seen) } else { legacy().reply(seen) };
         basics.unwrap_or_else(|| match (is_modern, seen.header("mcp-session-id")) {
             (false, None) => raw_reply(400, "text/plain", b"no session"),
             _ => seen.result(&json!({})),
         })
     })
     .await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+    let upstreams = start(transport(&fake), limits(), TIMING);
     assert_eq!(upstreams.must_call("{}").await, "{}");
     IS_OLD.store(1, Ordering::SeqCst);
     let error = upstreams.try_call("{}").await.unwrap_err();
@@ -59,16 +59,16 @@ async fn a_server_that_becomes_legacy_is_probed_again() {
 /// session.
 async fn rolled_back(
     has_rolled: &'static AtomicUsize,
-    to_strangers: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
-) -> Fake {
-    Fake::start(move |seen| {
+    to_strangers: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+) -> Server {
+    Server::start(move |seen| {
         if has_rolled.load(Ordering::SeqCst) == 0 {
-            return modern_basics(seen).unwrap_or_else(|| seen.result(&json!({})));
+            return modern().reply(seen).unwrap_or_else(|| seen.result(&json!({})));
         }
         let is_stranger = seen.header("mcp-session-id").is_none();
         match seen.rpc_method() {
             "tools/list" | "tools/call" if is_stranger => to_strangers(seen),
-            _ => legacy_basics(seen).unwrap_or_else(|| seen.result(&json!({}))),
+            _ => legacy().reply(seen).unwrap_or_else(|| seen.result(&json!({}))),
         }
     })
     .await
@@ -79,11 +79,11 @@ async fn a_server_that_is_rolled_back_is_found_again_whatever_its_words() {
     static ROLLED: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
     let words = [(400, -32_000), (404, -32_001), (400, -32_600)];
     for (has_rolled, (status, code)) in ROLLED.iter().zip(words) {
-        let no_session = move |seen: &Seen| {
+        let no_session = move |seen: &Received| {
             seen.error(status, &json!({"code": code, "message": "No valid session ID provided"}))
         };
         let fake = rolled_back(has_rolled, no_session).await;
-        let upstreams = start(fake.transport(), limits(), TIMING);
+        let upstreams = start(transport(&fake), limits(), TIMING);
         upstreams.until_up().await;
         has_rolled.store(1, Ordering::SeqCst);
         upstreams.try_call("{}").await.unwrap_err();
@@ -95,12 +95,12 @@ async fn a_server_that_is_rolled_back_is_found_again_whatever_its_words() {
 #[tokio::test]
 async fn a_list_that_fails_starts_over_too() {
     static HAS_ROLLED: AtomicUsize = AtomicUsize::new(0);
-    let too_early = |seen: &Seen| {
+    let too_early = |seen: &Received| {
         seen.error(200, &json!({"code": -32_602, "message": "Invalid request parameters"}))
     };
     let fake = rolled_back(&HAS_ROLLED, too_early).await;
     let timing = Timing { relist: Duration::from_millis(20), ..TIMING };
-    let upstreams = start(fake.transport(), limits(), timing);
+    let upstreams = start(transport(&fake), limits(), timing);
     upstreams.until_up().await;
     HAS_ROLLED.store(1, Ordering::SeqCst);
     eventually(|| async { matches!(upstreams.state(), TargetState::Up { speaks: "legacy" }) })
@@ -110,9 +110,9 @@ async fn a_list_that_fails_starts_over_too() {
 #[tokio::test]
 async fn a_refusal_is_told_as_one_and_starts_nothing_over() {
     for status in [401, 403, 429] {
-        let refuse = move |_: &Seen| raw_reply(status, "text/plain", b"no");
-        for fake in [Fake::modern(refuse).await, Fake::legacy(refuse).await] {
-            let upstreams = start(fake.transport(), limits(), TIMING);
+        let refuse = move |_: &Received| raw_reply(status, "text/plain", b"no");
+        for fake in [modern_server(refuse).await, legacy_server(refuse).await] {
+            let upstreams = start(transport(&fake), limits(), TIMING);
             upstreams.until_up().await;
             let before = fake.all_seen().len();
             for _ in 0..5 {
@@ -122,8 +122,8 @@ async fn a_refusal_is_told_as_one_and_starts_nothing_over() {
             assert_eq!(fake.all_seen().len(), before + 5, "the calls and nothing else");
         }
     }
-    let fake = Fake::start(|_| raw_reply(401, "text/plain", b"who are you?")).await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+    let fake = Server::start(|_| raw_reply(401, "text/plain", b"who are you?")).await;
+    let upstreams = start(transport(&fake), limits(), TIMING);
     let error = upstreams.try_call("{}").await.unwrap_err().to_string();
     assert!(error.contains("(HTTP 401)"), "{error}");
     assert!(fake.seen("initialize").is_empty());
@@ -131,7 +131,7 @@ async fn a_refusal_is_told_as_one_and_starts_nothing_over() {
 
 #[tokio::test]
 async fn a_session_that_is_given_up_is_ended() {
-    let fake = Fake::legacy(|seen| {
+    let fake = legacy_server(|seen| {
         static CALLS: AtomicUsize = AtomicUsize::new(0);
         match CALLS.fetch_add(1, Ordering::SeqCst) {
             0 => seen.error(400, &json!({"code": -32_000, "message": "?"})),
@@ -139,7 +139,7 @@ async fn a_session_that_is_given_up_is_ended() {
         }
     })
     .await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+    let upstreams = start(transport(&fake), limits(), TIMING);
     upstreams.until_up().await;
     upstreams.try_call("{}").await.unwrap_err();
     let ended = || fake.all_seen().into_iter().filter(|seen| seen.http_method == "DELETE");
@@ -159,13 +159,13 @@ async fn call_in(upstreams: &Upstreams, session: &str) -> Result<RawResult, Erro
 #[tokio::test]
 async fn session_with_a_running_request_is_not_replaced() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
-    let fake = Fake::legacy(|seen| match CALLS.fetch_add(1, Ordering::SeqCst) {
-        0 => Reply::Stall,
+    let fake = legacy_server(|seen| match CALLS.fetch_add(1, Ordering::SeqCst) {
+        0 => Reply::stall(),
         _ => seen.result(&json!({})),
     })
     .await;
     let limits = UpstreamLimits { sessions: 1, ..limits() };
-    let upstreams = start(fake.transport(), limits, TIMING);
+    let upstreams = start(transport(&fake), limits, TIMING);
     upstreams.until_up().await;
     let ended = || fake.all_seen().into_iter().filter(|seen| seen.http_method == "DELETE").count();
     let first = tokio::spawn({
@@ -183,8 +183,8 @@ async fn session_with_a_running_request_is_not_replaced() {
 }
 
 /// A legacy far side whose tool waits, or fails with this status and code.
-async fn failing(status: u16, code: i64) -> Fake {
-    Fake::legacy(move |seen| {
+async fn failing(status: u16, code: i64) -> Server {
+    legacy_server(move |seen| {
         let arguments = &seen.body["params"]["arguments"];
         if arguments["wait"] == true {
             return late(Duration::from_millis(500), seen.result(&json!({"waited": true})));
@@ -200,7 +200,7 @@ async fn failing(status: u16, code: i64) -> Fake {
 /// A caller's bad request while another caller's request runs. Returns the number of sessions.
 async fn sessions_after_failure(status: u16, code: i64) -> usize {
     let fake = failing(status, code).await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
+    let upstreams = start(transport(&fake), limits(), TIMING);
     upstreams.until_up().await;
     let running = tokio::spawn({
         let upstreams = upstreams.clone();

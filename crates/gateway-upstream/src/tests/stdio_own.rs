@@ -64,7 +64,7 @@ async fn who_was_idle_longest_gives_way_and_who_works_does_not() {
     let working =
         futures_util::future::join(upstreams.call_as("b", wait), upstreams.call_as("c", wait));
     let another = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        eventually(|| async { upstreams.health()[0].load.running == 2 }).await;
         let error = upstreams.call_as("d", "{}").await.unwrap_err();
         assert!(matches!(error, Error::Crowded(Crowded { most: 2 })), "{error}");
         upstreams.call_as("", "{}").await.unwrap()

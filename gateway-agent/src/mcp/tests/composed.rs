@@ -16,7 +16,7 @@ use gateway_upstream::UpstreamLimits;
 use serde_json::{Value, json};
 
 use self::upstream::Scripted;
-use super::harness::{Ask, Bench, Got, Setup};
+use super::harness::{Ask, Bench, Got, Setup, http};
 use crate::view::testing::{Registered, tool};
 
 /// The upstream's tools.
@@ -94,11 +94,12 @@ impl Composed {
     }
 
     async fn start_with(setup: Setup, compositions: Vec<Registered>) -> Self {
-        let (upstream, transport) = Scripted::start().await;
+        let (upstream, server) = Scripted::start().await;
         let limits = UpstreamLimits { call_timeout_ms: 5_000, ..setup.limits };
         let policy = RuntimeValidation { undeclared_dependency: Access::Deny, ..setup.policy };
-        let setup = Setup { transport: Some(transport), limits, policy, ..setup };
-        Self { bench: Bench::start(setup, with_tools(compositions)).await, upstream }
+        let setup = Setup { transport: Some(http(&server)), limits, policy, ..setup };
+        let bench = Bench::start(setup, with_tools(compositions)).await;
+        Self { bench, upstream }
     }
 
     async fn got(&self, tool: &str, arguments: Value) -> Got {

@@ -1,26 +1,19 @@
 //! An upstream of either era that says things before its answer: it asks, tells of progress, logs.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    convert::Infallible,
+    collections::HashMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use axum::{
-    Json, Router,
-    extract::State,
-    response::{
-        IntoResponse as _, Response,
-        sse::{Event, Sse},
-    },
-};
 use futures_util::{StreamExt as _, stream};
 use gateway_protocol::mcp::Era;
-use gateway_upstream::{Addresses, TransportConfig};
-use http::{HeaderMap, StatusCode};
+use gateway_testkit::{Received, Reply, Server, empty};
+use gateway_upstream::TransportConfig;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc, oneshot};
+
+use super::harness::http;
 
 /// A request, with the session in which it came.
 type Seen = (Option<String>, Value);
@@ -41,13 +34,12 @@ impl FarSide {
     pub(super) async fn start(era: Era) -> (Self, TransportConfig) {
         let (seen, waiting) = (Arc::default(), Arc::default());
         let side = Self { era, seen, waiting, news: broadcast::channel(16).0 };
-        let methods = axum::routing::post(answer).get(listen).delete(ended);
-        let router = Router::new().route("/", methods).with_state(side.clone());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        let (headers, addresses) = (BTreeMap::new(), Addresses::Usual);
-        (side, TransportConfig::Http { url, headers, auth: None, tls: None, addresses })
+        let scripted = side.clone();
+        let server = Server::serve(move |received| {
+            let side = scripted.clone();
+            async move { reply(&side, &received).await }
+        });
+        (side, http(&server.await))
     }
 
     /// All requests of a method, with their sessions.
@@ -75,12 +67,13 @@ impl FarSide {
     }
 }
 
-async fn answer(
-    State(side): State<FarSide>,
-    headers: HeaderMap,
-    Json(body): Json<Value>,
-) -> Response {
-    let session = headers.get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+async fn reply(side: &FarSide, received: &Received) -> Reply {
+    let session = received.header("mcp-session-id").map(str::to_owned);
+    let body = match received.http_method.as_str() {
+        "GET" => return stream_of(side, session, None),
+        "DELETE" => json!({ "method": "DELETE" }),
+        _ => received.body.clone(),
+    };
     side.seen.lock().unwrap().push((session.clone(), body.clone()));
     let id = body["id"].clone();
     let Some(method) = body["method"].as_str() else {
@@ -88,11 +81,9 @@ async fn answer(
         if let Some(waiting) = waiting {
             let _ = waiting.send(body);
         }
-        return StatusCode::ACCEPTED.into_response();
+        return empty(202);
     };
-    let respond = |result: Value| {
-        Json(json!({ "jsonrpc": "2.0", "id": id, "result": side.result(result) })).into_response()
-    };
+    let respond = |result: Value| received.result(&side.result(result));
     let capabilities = json!({ "tools": {}, "prompts": {}, "resources": {}, "completions": {},
         "logging": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } });
     match (method, side.era) {
@@ -101,7 +92,7 @@ async fn answer(
         ("initialize", Era::Legacy) => {
             let number = side.seen("initialize").len();
             let result = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities });
-            ([("mcp-session-id", format!("up-{number}"))], respond(result)).into_response()
+            respond(result).with_header("mcp-session-id", &format!("up-{number}"))
         }
         ("subscriptions/listen", Era::Modern) => {
             let notifications = &body["params"]["notifications"];
@@ -109,7 +100,7 @@ async fn answer(
                 tokio::time::sleep(Duration::from_millis(300)).await;
             }
             let first = acknowledged(&id, notifications);
-            stream_of(&side, session, Some(first))
+            stream_of(side, session, Some(first))
         }
         ("tasks/get", _) if body["params"]["taskId"] == "slow" => {
             let asked = side.seen("tasks/get");
@@ -125,16 +116,14 @@ async fn answer(
         }
         ("tools/call", _) if body["params"]["name"] == "doubts" => {
             let error = json!({ "code": -32_600, "message": "no valid session" });
-            let answer = Json(json!({ "jsonrpc": "2.0", "id": id, "error": error }));
-            (StatusCode::BAD_REQUEST, answer).into_response()
+            received.error(400, &error)
         }
-        ("tools/call", _) => call(&side, session, &body),
-        (method, _) if method.starts_with("notifications/") => StatusCode::ACCEPTED.into_response(),
+        ("tools/call", _) => call(side, session, &body),
+        ("DELETE", _) => empty(204),
+        (method, _) if method.starts_with("notifications/") => empty(202),
         (method, _) => match simple(method, &body["params"]) {
             Ok(result) => respond(result),
-            Err(code) => Json(json!({ "jsonrpc": "2.0", "id": id,
-                "error": { "code": code, "message": "no" } }))
-            .into_response(),
+            Err(code) => received.error(200, &json!({ "code": code, "message": "no" })),
         },
     }
 }
@@ -171,7 +160,7 @@ fn simple(method: &str, params: &Value) -> Result<Value, i64> {
 }
 
 /// What the tools do, by their names.
-fn call(side: &FarSide, session: Option<String>, body: &Value) -> Response {
+fn call(side: &FarSide, session: Option<String>, body: &Value) -> Reply {
     let (params, id) = (&body["params"], body["id"].clone());
     let number = format!("\"q-{id}\"");
     let own = id.clone();
@@ -228,7 +217,7 @@ fn call(side: &FarSide, session: Option<String>, body: &Value) -> Response {
     drop(send);
     let messages =
         stream::unfold(receive, async |mut receive| Some((receive.recv().await?, receive)));
-    events(messages)
+    Reply::events(messages)
 }
 
 /// Progress that does not always grow, and logs of two severities.
@@ -244,12 +233,6 @@ fn tells(send: &mpsc::UnboundedSender<Value>, token: &Value) {
     }
 }
 
-fn events(messages: impl stream::Stream<Item = Value> + Send + 'static) -> Response {
-    let events =
-        messages.map(|message| Ok::<_, Infallible>(Event::default().data(message.to_string())));
-    Sse::new(events).into_response()
-}
-
 /// What the far side will tell: of every resource but one.
 fn acknowledged(id: &Value, wanted: &Value) -> Value {
     let mut honoured = wanted.clone();
@@ -260,10 +243,10 @@ fn acknowledged(id: &Value, wanted: &Value) -> Value {
         { "_meta": { "io.modelcontextprotocol/subscriptionId": id }, "notifications": honoured } })
 }
 
-fn stream_of(side: &FarSide, session: Option<String>, first: Option<Value>) -> Response {
+fn stream_of(side: &FarSide, session: Option<String>, first: Option<Value>) -> Reply {
     let news = side.news.subscribe();
     let first = stream::iter(first);
-    events(first.chain(stream::unfold((news, session), async |(mut news, session)| {
+    Reply::events(first.chain(stream::unfold((news, session), async |(mut news, session)| {
         loop {
             let (whose, message) = news.recv().await.ok()?;
             if whose.is_none() || whose == session {
@@ -271,15 +254,4 @@ fn stream_of(side: &FarSide, session: Option<String>, first: Option<Value>) -> R
             }
         }
     })))
-}
-
-async fn listen(State(side): State<FarSide>, headers: HeaderMap) -> Response {
-    let session = headers.get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
-    stream_of(&side, session, None)
-}
-
-async fn ended(State(side): State<FarSide>, headers: HeaderMap) -> StatusCode {
-    let session = headers.get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
-    side.seen.lock().unwrap().push((session, json!({ "method": "DELETE" })));
-    StatusCode::NO_CONTENT
 }

@@ -1,21 +1,12 @@
 //! A gateway with one upstream server, `up@1.0.0`, and requests to it in one line.
 
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::BTreeMap, future::pending, net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::{
-    Json, Router,
-    body::Body,
-    extract::{ConnectInfo, State},
-    response::IntoResponse as _,
-};
+use axum::{Router, body::Body, extract::ConnectInfo};
 use gateway_compose::{Memory, Sagas};
 use gateway_policy::{Access, CheckRules, Mode, RuntimeValidation, ToolValidation};
 use gateway_protocol::naming::Prefix;
+use gateway_testkit::{McpServer, Received, Reply, Server};
 use gateway_upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams};
 use http::{HeaderMap, Method, Request, StatusCode};
 use registry_core::{Catalog, Key};
@@ -25,6 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use super::relayed::acceptable;
 use crate::{
     cache::Cache,
     contract::{self, Contracts},
@@ -89,13 +81,6 @@ impl Default for Setup {
     }
 }
 
-/// What the upstream has seen of one call.
-#[derive(Debug, Clone)]
-pub(super) struct Seen {
-    pub(super) body: Value,
-    pub(super) headers: HeaderMap,
-}
-
 /// A gateway under test.
 pub(super) struct Bench {
     pub(super) router: Router,
@@ -105,9 +90,9 @@ pub(super) struct Bench {
     pub(super) cache: Cache,
     pub(super) publish: watch::Sender<Arc<Catalog>>,
     pub(super) contracts: Arc<Contracts>,
+    /// The upstream, unless the test has one of its own.
+    pub(super) upstream: Server,
     _dir: TempDir,
-    seen: Arc<Mutex<Vec<Seen>>>,
-    pub(super) finished: Arc<Mutex<usize>>,
 }
 
 /// An answer that has been read to its end.
@@ -145,13 +130,10 @@ impl Got {
 
 impl Bench {
     pub(super) async fn start(setup: Setup, entities: Vec<Registered>) -> Self {
-        let (seen, finished) = (Arc::default(), Arc::default());
-        let url = upstream(setup.lists, Arc::clone(&seen), Arc::clone(&finished)).await;
+        let upstream = upstream(setup.lists).await;
         let dir = tempfile::tempdir().unwrap();
         let server: Key = "server/up@1.0.0".parse().unwrap();
-        let (headers, addresses) = (BTreeMap::new(), Addresses::Usual);
-        let usual = TransportConfig::Http { url, headers, auth: None, tls: None, addresses };
-        let transport = setup.transport.unwrap_or(usual);
+        let transport = setup.transport.unwrap_or_else(|| http(&upstream));
         let target = TargetConfig {
             server: (&server).into(),
             prefix: setup.prefix,
@@ -202,7 +184,7 @@ impl Bench {
         let handle = GatewayHandle::new(Gateway::new(settings, doorkeeper, parts));
         let gateway = handle.current();
         let router = Mcp::new(handle.clone()).router();
-        Self { router, handle, gateway, cache, publish, contracts, _dir: dir, seen, finished }
+        Self { router, handle, gateway, cache, publish, contracts, upstream, _dir: dir }
     }
 
     pub(super) async fn strict(entities: Vec<Registered>) -> Self {
@@ -220,8 +202,13 @@ impl Bench {
     }
 
     /// The calls that the upstream has got.
-    pub(super) fn calls(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    pub(super) fn calls(&self) -> Vec<Received> {
+        self.upstream.seen("tools/call")
+    }
+
+    /// Waits until the upstream has got so many calls.
+    pub(super) async fn until_called(&self, count: usize) {
+        acceptable(|| self.calls().len() >= count).await;
     }
 
     pub(super) fn arguments(&self) -> Vec<Value> {
@@ -266,6 +253,12 @@ impl Bench {
     pub(super) fn publish(&self, revision: u64, entities: Vec<Registered>) {
         self.publish.send_replace(catalog(revision, entities));
     }
+}
+
+/// The transport to a scripted server.
+pub(super) fn http(server: &Server) -> TransportConfig {
+    let (headers, addresses) = (BTreeMap::new(), Addresses::Usual);
+    TransportConfig::Http { url: server.url(), headers, auth: None, tls: None, addresses }
 }
 
 /// A request being put together.
@@ -355,73 +348,33 @@ impl Ask {
     }
 }
 
-#[derive(Clone)]
-struct Upstream {
-    lists: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
-    finished: Arc<Mutex<usize>>,
+/// Starts a modern upstream whose tools are named after what they do.
+async fn upstream(tools: String) -> Server {
+    McpServer::modern()
+        .with_tools(tools)
+        .serve(|received| async move { called(&received).await })
+        .await
 }
 
-/// Starts a modern upstream, and gives its address.
-async fn upstream(
-    lists: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
-    finished: Arc<Mutex<usize>>,
-) -> String {
-    let state = Upstream { lists, seen, finished };
-    let router = Router::new().route("/", axum::routing::post(answer)).with_state(state);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    url
-}
-
-async fn answer(
-    State(upstream): State<Upstream>,
-    headers: HeaderMap,
-    Json(body): Json<Value>,
-) -> axum::response::Response {
-    if body["method"] == "tools/list" {
-        // Written by hand, so that the order of members is the test's.
-        let (id, tools) = (&body["id"], &upstream.lists);
-        let text = format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","tools":{tools}}}}}"#
-        );
-        return ([("content-type", "application/json")], text).into_response();
+async fn called(received: &Received) -> Reply {
+    if received.rpc_method() != "tools/call" {
+        return received.unknown_method();
     }
-    let outcome = match body["method"].as_str().unwrap() {
-        "server/discover" => json!({ "result": { "resultType": "complete", "capabilities": {},
-            "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private" } }),
-        "tools/call" => {
-            upstream.seen.lock().unwrap().push(Seen { body: body.clone(), headers });
-            let outcome = called(&body["params"]).await;
-            *upstream.finished.lock().unwrap() += 1;
-            outcome
-        }
-        _ => json!({ "error": { "code": -32601, "message": "?" } }),
-    };
-    let mut message = json!({ "jsonrpc": "2.0", "id": body["id"] });
-    message.as_object_mut().unwrap().extend(outcome.as_object().unwrap().clone());
-    let status = if message["error"]["code"] == -32601 { 404 } else { 200 };
-    (StatusCode::from_u16(status).unwrap(), Json(message)).into_response()
-}
-
-/// What the upstream's tools do, by their names.
-async fn called(params: &Value) -> Value {
+    let params = &received.body["params"];
     let arguments = &params["arguments"];
-    match params["name"].as_str().unwrap() {
-        "fails" => {
-            json!({ "result": { "resultType": "complete", "isError": true, "content": [] } })
+    received.result(&match params["name"].as_str().unwrap() {
+        "fails" => json!({ "resultType": "complete", "isError": true, "content": [] }),
+        "rpc" => {
+            let code = &arguments["code"];
+            let status = if *code == -32601 { 404 } else { 200 };
+            let error = json!({ "code": code, "message": "m", "data": [1] });
+            return received.error(status, &error);
         }
-        "rpc" => json!({ "error": { "code": arguments["code"], "message": "m", "data": [1] } }),
-        "asks" => json!({ "result": { "resultType": "input_required", "requestState": "s" } }),
-        "slow" => {
-            tokio::time::sleep(Duration::from_secs(3)).await;
-            json!({ "result": { "content": [] } })
-        }
-        // The result is what the caller says.
-        "says" => json!({ "result": arguments["result"] }),
-        _ => json!({ "result": { "resultType": "complete", "structuredContent": arguments,
-            "content": [{ "type": "text", "text": arguments.to_string() }] } }),
-    }
+        "asks" => json!({ "resultType": "input_required", "requestState": "s" }),
+        "slow" => return pending().await,
+        // The result is the caller's.
+        "says" => arguments["result"].clone(),
+        _ => json!({ "resultType": "complete", "structuredContent": arguments,
+            "content": [{ "type": "text", "text": arguments.to_string() }] }),
+    })
 }

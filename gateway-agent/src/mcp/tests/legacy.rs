@@ -1,7 +1,5 @@
 //! Clients before 2026-07-28.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench};
@@ -96,7 +94,7 @@ async fn a_cancelled_call_ends_without_an_answer() {
     let id = bench.initialize("a").await;
     let call = bench.legacy(&id, "a", ("tools/call", json!({ "name": "slow" })));
     let cancel = async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        bench.until_called(1).await;
         let mut ask = Ask::legacy(&id, "x", json!({})).by("a");
         let params = json!({ "requestId": 8 });
         ask.body =
@@ -115,7 +113,7 @@ async fn an_id_is_for_one_request_at_a_time() {
     let (id, other) = (bench.initialize("a").await, bench.initialize("a").await);
     let first = bench.legacy(&id, "a", ("tools/call", json!({ "name": "slow" })));
     let meanwhile = async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        bench.until_called(1).await;
         for (method, params) in [("tools/call", json!({ "name": "t" })), ("ping", json!({}))] {
             let second = bench.legacy(&id, "a", (method, params.clone())).await;
             assert_eq!(second.error(), (400, -32600), "{method}");

@@ -1,14 +1,13 @@
 //! An upstream whose tools do what their arguments say.
 
 use std::{
-    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
-use axum::{Json, Router, extract::State, response::IntoResponse as _};
-use gateway_upstream::{Addresses, TransportConfig};
+use gateway_testkit::{McpServer, Received, Reply, Server, raw_reply};
 use serde_json::{Value, json};
+use tokio::{sync::Notify, time::timeout};
 
 /// What has happened at the upstream.
 #[derive(Debug, Default)]
@@ -24,7 +23,11 @@ pub(super) struct Seen {
 
 /// The upstream.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Scripted(Arc<Mutex<Seen>>);
+pub(super) struct Scripted {
+    seen: Arc<Mutex<Seen>>,
+    /// Notified after each change of `seen`.
+    changed: Arc<Notify>,
+}
 
 /// A call under way.
 struct Running(Scripted, bool);
@@ -33,27 +36,25 @@ impl Drop for Running {
     fn drop(&mut self) {
         let mut seen = self.0.seen();
         seen.running -= 1;
-        if !self.1 {
-            seen.cancelled += 1;
-        }
+        seen.cancelled += usize::from(!self.1);
+        drop(seen);
+        self.0.changed.notify_waiters();
     }
 }
 
 impl Scripted {
-    pub(super) async fn start() -> (Self, TransportConfig) {
+    pub(super) async fn start() -> (Self, Server) {
         let upstream = Self::default();
-        let router = Router::new().route("/", axum::routing::post(answer));
-        let router = router.with_state(upstream.clone());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        let (headers, addresses) = (BTreeMap::new(), Addresses::Usual);
-        let http = TransportConfig::Http { url, headers, auth: None, tls: None, addresses };
-        (upstream, http)
+        let scripted = upstream.clone();
+        let server = McpServer::modern().serve(move |received| {
+            let scripted = scripted.clone();
+            async move { scripted.reply(&received).await }
+        });
+        (upstream, server.await)
     }
 
     pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.0.lock().unwrap()
+        self.seen.lock().unwrap()
     }
 
     /// The arguments of all calls of a tool.
@@ -62,15 +63,30 @@ impl Scripted {
         seen.calls.iter().filter(|(t, _)| t == tool).map(|(_, a)| a.clone()).collect()
     }
 
-    /// Waits until what the caller gave up has been noticed.
-    pub(super) async fn until(&self, is_it: impl Fn(&Seen) -> bool) {
-        for _ in 0..500 {
-            if is_it(&self.seen()) {
-                return;
+    /// Waits until the calls meet a condition.
+    pub(super) async fn until(&self, condition: impl Fn(&Seen) -> bool) {
+        let met = async {
+            loop {
+                let changed = self.changed.notified();
+                if condition(&self.seen()) {
+                    return;
+                }
+                changed.await;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        let met = timeout(Duration::from_secs(10), met).await;
+        assert!(met.is_ok(), "the condition was not met: {:?}", self.seen());
+    }
+
+    async fn reply(&self, received: &Received) -> Reply {
+        if received.rpc_method() != "tools/call" {
+            return received.unknown_method();
         }
-        panic!("it did not come to that: {:?}", self.seen());
+        let Some(mut result) = self.called(&received.body["params"]).await else {
+            return raw_reply(200, "application/json", b"nonsense");
+        };
+        result["resultType"] = json!("complete");
+        received.result(&result)
     }
 
     async fn called(&self, params: &Value) -> Option<Value> {
@@ -83,6 +99,7 @@ impl Scripted {
             seen.most = seen.most.max(seen.running);
             Running(self.clone(), false)
         };
+        self.changed.notify_waiters();
         let structured = |value: &Value| json!({ "structuredContent": value, "content": [] });
         let result = match tool {
             "say" => structured(&arguments["value"]),
@@ -110,27 +127,4 @@ impl Scripted {
         running.1 = true;
         Some(result)
     }
-}
-
-async fn answer(
-    State(upstream): State<Scripted>,
-    Json(body): Json<Value>,
-) -> axum::response::Response {
-    let result = match body["method"].as_str().unwrap() {
-        "server/discover" => json!({ "capabilities": {}, "supportedVersions": ["2026-07-28"],
-            "ttlMs": 0, "cacheScope": "private" }),
-        "tools/list" => json!({ "tools": [] }),
-        "tools/call" => match upstream.called(&body["params"]).await {
-            Some(result) => result,
-            None => return ([("content-type", "application/json")], "nonsense").into_response(),
-        },
-        _ => {
-            let error = json!({ "code": -32601, "message": "?" });
-            let message = json!({ "jsonrpc": "2.0", "id": body["id"], "error": error });
-            return (http::StatusCode::NOT_FOUND, Json(message)).into_response();
-        }
-    };
-    let mut result = result;
-    result["resultType"] = json!("complete");
-    Json(json!({ "jsonrpc": "2.0", "id": body["id"], "result": result })).into_response()
 }
