@@ -1,13 +1,15 @@
-//! Who is calling a gateway: tokens, keys, certificates, headers of trusted hops; and what whoever
-//! proves too little is told.
+//! Authentication of a gateway's callers: tokens, keys, certificates and headers of trusted hops.
 
 mod audited;
 pub(crate) mod issuer;
-mod others;
 mod reload;
 mod tokens;
 
-use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, mcp::Answer};
+use std::process::Command;
+
+use acceptance::{
+    Backend, Gateway, GatewayOptions, ModernClient, binary, mcp::Answer, tls::Authority,
+};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
 
@@ -59,4 +61,128 @@ fn assert_refused(what: &str, answer: &Answer) {
     assert_eq!(answer.status, 401, "{what}: {answer:?}");
     assert!(answer.challenge.contains("error=\"invalid_token\""), "{what}: {answer:?}");
     assert_eq!(answer.error_code(), -32600, "{what}: {answer:?}");
+}
+
+/// `printf %s the-key-of-the-research-agent | sha256sum`
+const DIGEST: &str = "27541a7f468cc290d0991bcc4c27f2433319fdcceb7267b7d837119af9c6436e";
+const KEY: &str = "the-key-of-the-research-agent";
+
+#[tokio::test]
+async fn a_key_is_the_agent_that_it_was_given_to() {
+    let backend = Backend::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("key");
+    std::fs::write(&file, "another key\n").expect("a file");
+    let keys = format!(
+        "[{{ agent: research-agent, version: 2.1.0, sha256: {DIGEST} }}, \
+         {{ agent: nobody, keyFile: {} }}]",
+        file.display()
+    );
+    let gateway = gateway(&backend, &format!("{{ apiKeys: {keys}, required: true }}"), "");
+    is_research_agent(&with(&gateway, &[("x-api-key", KEY)])).await;
+    is_research_agent(&bearing(&gateway, KEY)).await;
+    let unknown = list(&with(&gateway, &[("x-api-key", "another key")])).await;
+    assert_eq!(unknown.result()["tools"], json!([]), "an agent that is not registered");
+    for wrong in ["x", DIGEST, ""] {
+        assert_refused(wrong, &list(&with(&gateway, &[("x-api-key", wrong)])).await);
+        assert_refused(wrong, &list(&bearing(&gateway, wrong)).await);
+    }
+    let both = [("x-api-key", KEY), ("authorization", "Bearer x")];
+    assert_refused("two credentials", &list(&with(&gateway, &both)).await);
+    let nothing = list(&with(&gateway, &[("x-agent-name", "research-agent")])).await;
+    assert_eq!((nothing.status, &*nothing.challenge), (401, "Bearer"));
+    let document = format!("{}/.well-known/oauth-protected-resource", gateway.url());
+    assert_eq!(reqwest::get(document).await.expect("an answer").status(), 404, "no tokens");
+    assert!(!gateway.process.stderr().contains(KEY), "a key is in the log");
+}
+
+#[tokio::test]
+async fn a_certificate_names_the_agent_before_headers_do() {
+    let (authority, backend) = (Authority::new(), Backend::start());
+    let server = authority.server();
+    let tls = format!(
+        "tls: {{ certFile: {}, keyFile: {}, clientCaFile: {} }}\n",
+        server.certificate.display(),
+        server.key.display(),
+        authority.ca.display()
+    );
+    let mtls = "{ spiffe: \"spiffe://td/agent/{name}/{version}\", subject: true }";
+    let identity = format!("{{ mtls: {mtls}, trustHeaders: true }}");
+    let gateway = gateway(&backend, &identity, &tls);
+    let showing = |name: &str| {
+        let http = authority.trusting_as(&authority.client(name));
+        ModernClient::agent(&gateway.mcp_url(), "research-agent", "2.1.0").over(http)
+    };
+    is_research_agent(&showing("spiffe://td/agent/research-agent/2.1.0")).await;
+    is_research_agent(&showing("research-agent")).await;
+    for other in [
+        "spiffe://td/agent/research-agent/9.9.9",
+        "spiffe://evil/agent/research-agent/2.1.0",
+        "spiffe://td/agent/research-agent",
+        "somebody",
+    ] {
+        let answer = list(&showing(other)).await;
+        assert_eq!(answer.result()["tools"], json!([]), "{other}: the headers do not help");
+    }
+}
+
+#[tokio::test]
+async fn headers_are_believed_from_trusted_hops_only() {
+    let backend = Backend::start();
+    let agent = [("x-agent-name", "research-agent"), ("x-agent-version", "2.1.0")];
+    for hops in ["[10.0.0.0/8, \"::1\"]", "[127.0.0.2]"] {
+        let identity = format!("{{ trustHeaders: true, trustedHops: {hops} }}");
+        let gateway = gateway(&backend, &identity, "");
+        gateway.ready().await;
+        let answer = list(&with(&gateway, &agent)).await;
+        assert_eq!(answer.result()["tools"], json!([]), "{hops}");
+    }
+    for hops in ["[127.0.0.0/8]", "[10.0.0.1, 127.0.0.1]"] {
+        let gateway = gateway(&backend, &format!("{{ trustedHops: {hops}, required: true }}"), "");
+        is_research_agent(&with(&gateway, &agent)).await;
+        assert_eq!(list(&with(&gateway, &[])).await.status, 401);
+    }
+}
+
+#[test]
+fn settings_that_prove_nothing_are_refused_at_the_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("gateway.yaml");
+    let jwt = "issuer: i, audience: a";
+    for (identity, why) in [
+        ("required: true".to_owned(), "lets nobody in"),
+        ("mtls: { subject: true }".to_owned(), "clientCaFile"),
+        (format!("jwt: {{ {jwt} }}"), "identity.jwt.jwks: missing"),
+        (format!("jwt: {{ {jwt}, jwks: \"http://id.example/k\" }}"), "https://"),
+        (format!("jwt: {{ {jwt}, jwks: f, algorithms: [HS256] }}"), "prove nothing"),
+        (format!("jwt: {{ {jwt}, jwks: f, algorithms: [none] }}"), "prove nothing"),
+        ("apiKeys: [{ agent: a, sha256: abc }]".to_owned(), "64 hexadecimal"),
+        ("apiKeys: [{ agent: a }]".to_owned(), "one of `sha256` and `keyFile`"),
+        ("apiKeys: [{ agent: a, keyFile: /nobody/has/this }]".to_owned(), "/nobody/has/this"),
+        ("trustedHops: [everybody]".to_owned(), "no network"),
+        ("resource: gateway".to_owned(), "no URL"),
+        ("scopes: { tools/call: [a] }".to_owned(), "nothing else has scopes"),
+        (format!("jwt: {{ {jwt}, jwks: f, requiredScopes: ['a\"b'] }}"), "is no scope"),
+    ] {
+        let yaml = format!("identity: {{ {identity} }}\nregistry: {{ source: \"file://x\" }}\n");
+        std::fs::write(&file, yaml).expect("a file");
+        let mut command = Command::new(binary("gateway-agent"));
+        let output = command.arg("--check").arg("--config").arg(&file).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{identity}: {said}");
+        assert!(said.contains(why), "{identity}: no {why:?} in {said}");
+    }
+}
+
+#[tokio::test]
+async fn client_info_scopes_tools_for_any_program_version() {
+    let backend = Backend::start();
+    let gateway = gateway(&backend, "{ scopeByClientInfo: true }", "");
+    let client = |name: &str, version: &str| {
+        ModernClient::anonymous(&gateway.mcp_url()).introduced_as(name, version)
+    };
+    for program in ["0.4.17", "2.1.0", "nightly"] {
+        is_research_agent(&client("research-agent", program)).await;
+    }
+    assert!(client("stranger", "2.1.0").tool_names().await.is_empty());
 }

@@ -3,12 +3,11 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
-mod parts;
+mod nested;
 mod questions;
 mod recovery;
 mod rules;
 mod saga;
-mod shares;
 mod upstream;
 
 use gateway_policy::{Access, RuntimeValidation};
