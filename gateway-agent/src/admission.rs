@@ -1,7 +1,7 @@
-//! Which states of the registry are served: those that the pinned key has signed, and of whole
-//! catalogs those that pass `registry.validation.startup`.
+//! The states of the registry that the gateway accepts: states signed by the pinned key, and whole
+//! catalogs only if they pass `registry.validation.startup`.
 //!
-//! Without a pinned key (`registry.key`) whoever is connected to is believed.
+//! Without a pinned key (`registry.key`) the gateway trusts the server that it connects to.
 
 use std::sync::Arc;
 

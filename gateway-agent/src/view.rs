@@ -2,7 +2,7 @@
 //! changed: tool name → [`Offer`], and the pages of `tools/list` as bytes.
 //!
 //! Three layers, each kept for as long as what it was made of: an offer (one tool version), a page
-//! (a run of offers), a view (an audience). Nothing is computed before somebody asks.
+//! (a run of offers), a view (an audience). Each is computed on first use.
 
 mod composed;
 pub mod definition;

@@ -1,7 +1,7 @@
-//! `cache`: successes of an operation, remembered for a while, each caller's for itself.
+//! `cache`: results of successful operations, cached for each caller.
 //!
-//! In memory, bounded: what ends first goes first where there is no room. Concurrent misses are not
-//! coalesced: each of them runs the composition.
+//! The cache is in memory and bounded: the entry that expires first is evicted first. Concurrent
+//! misses are not coalesced: each of them runs the composition.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

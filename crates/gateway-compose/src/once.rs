@@ -1,9 +1,8 @@
-//! `idempotent`: an operation that is not done twice with the same key, also while the first is
-//! under way.
+//! `idempotent`: an operation that runs once for each key, also while the first run is in progress.
 //!
-//! In memory, bounded: without room for another key nothing is done. A failure gives its key back,
-//! unless nobody knows what was done. Keys do not survive the process; a saga with `sagaIdPath`
-//! does.
+//! The keys are in memory and bounded: an operation without room for its key is rejected. The key
+//! is released on failure unless a step had side effects or its outcome is unknown. Keys do not
+//! survive the process; a saga with `sagaIdPath` does.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

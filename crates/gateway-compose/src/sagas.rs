@@ -1,7 +1,7 @@
-//! All sagas that are known: those under way, those that need somebody, and for a while those that
-//! have ended, so that a second call with the id of one gets its result.
+//! All known sagas: those in progress, those that need an operator, and for a while those that have
+//! ended, so that a second call with the same id gets the first result.
 //!
-//! What happens is noted here and sent to the disk in one order.
+//! Events are recorded here and written to the disk in one order.
 
 mod journal;
 mod log;

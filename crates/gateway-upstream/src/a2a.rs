@@ -1,9 +1,9 @@
-//! Agents over A2A's JSON-RPC binding: a step's input goes as one message to a skill, and its result is what
-//! the agent's message, or its task, comes to.
+//! Agents over A2A's JSON-RPC binding: a step sends its input as one message to a skill, and its
+//! result is the reply or the result of the task.
 //!
-//! The agent is asked to answer at once, and its task until it ends: so it is known which task to cancel
-//! when nobody waits any more. Streams, push notifications, other bindings and replies to an agent
-//! that requests input are not supported.
+//! The gateway asks for an immediate reply and polls the task until it ends, so that it knows which
+//! task to cancel when the caller disconnects. Streams, push notifications, other bindings and
+//! replies to an agent that requests input are not supported.
 
 mod dialect;
 mod look;

@@ -2,9 +2,9 @@
 //!
 //! A process cannot end its children when it is killed outright, and without unsafe code it can
 //! limit a child only after that has begun to run. So the gateway starts itself as a guard; that
-//! starts itself again in a process that limits itself and becomes the child. The guard takes in
-//! whatever the child starts and leaves behind, in whichever group or session that is, and ends all
-//! of it when the child ends, when it is told to, and when the gateway is gone.
+//! starts itself again in a process that limits itself and becomes the child. The guard adopts the
+//! descendants of the child in all groups and sessions. It kills them when the child ends, on
+//! request, and when the gateway ends.
 
 use std::{
     ffi::{OsStr, OsString},

@@ -1,6 +1,7 @@
-//! Looking at all tools whenever the catalog or an upstream's list has changed, away from the calls.
+//! Checks of all tools after each change of the catalog or of an upstream's list, apart from the
+//! calls.
 //!
-//! What an upstream lists is passed on to callers only then, with its pins on disk.
+//! The gateway serves an upstream's definitions only after their pins are on disk.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,7 +1,7 @@
-//! What each tool's definition was when this gateway first saw it after the registration, or when
-//! a person accepted it.
+//! The definition of each tool when this gateway first saw it after the registration, or when a
+//! person accepted it.
 //!
-//! A pin belongs to one registered document: whoever registers another begins anew.
+//! A pin belongs to one registered document: a new document starts without a pin.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! Who may come in, and as whom: certificate, token or key, headers of a trusted hop; the strongest
-//! that is there counts, and one that fails is not replaced by a weaker one.
+//! Authentication of callers: by certificate, by token or key, or by headers of a trusted hop. The
+//! strongest present proof counts; if it fails, no weaker one is tried.
 //!
-//! A token or key that is shown must be good, whatever else is shown. `clientInfo` is read later
-//! and proves nothing.
+//! A token or key must be valid even if another proof is present. `clientInfo` is read later and
+//! proves nothing.
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 

@@ -1,7 +1,7 @@
-//! What servers have besides tools: prompts, resources, completion, tasks.
+//! Prompts, resources, completion and tasks of the servers.
 //!
-//! Lists are answered from what is known of the servers that the caller may use; everything else
-//! goes on to the server whose prefix the name has.
+//! The gateway answers lists from its cache of the servers that the caller may use. It forwards all
+//! other requests to the server with the prefix of the name.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 

@@ -1,6 +1,6 @@
-//! Input that is needed in the middle of a request, across the eras (basic/patterns/mrtr).
+//! Input that a server requests during a call, across the eras (basic/patterns/mrtr).
 //!
-//! Between two modern sides it is passed on as it is.
+//! Between two modern sides the request is forwarded unchanged.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 

@@ -1,6 +1,6 @@
-//! Which part of the registry is followed: as configured, or as a file says at the moment.
+//! The part of the registry that the gateway follows: from the configuration, or from a file.
 //!
-//! A file that cannot be read or used any more leaves things as they are.
+//! An unreadable or invalid file changes nothing.
 
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //!
 //! An offer holds everything that it was made of (all shared with the catalog), so that it can say
 //! whether it is still current and can render itself at any time. A projection that cannot be read
-//! makes no offer, because without it the result would show what was to be left out; a composition
-//! of which something cannot be used makes none either.
+//! makes no offer, because without it the result would show hidden members. A composition with an
+//! unusable part makes none either.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},

@@ -1,8 +1,8 @@
 //! `x-mcp-header`: arguments that callers mirror into `Mcp-Param-*` headers.
 //!
 //! Clients must drop a tool whose annotations break the rules, and rewriting a schema can break
-//! them (a reference moves, a field hides), so whatever is not valid any more is taken out. The
-//! gateway makes the upstream's headers anew from the final arguments in any case.
+//! them (a reference moves, a field hides), so invalid annotations are removed. The gateway always
+//! computes the upstream's headers from the final arguments.
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! A compiled validator costs about 25 KiB and 40–80 µs, so neither compiling all of them nor
 //! compiling for each call would do. The bound is kept with two halves: when the young half is
-//! full it becomes the old one, and whatever was not used since is dropped.
+//! full it becomes the old one, and the unused validators of the old half are dropped.
 
 #[cfg(test)]
 mod tests;

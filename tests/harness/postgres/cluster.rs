@@ -1,7 +1,7 @@
 //! A Postgres cluster in a temporary directory, which can be killed, restarted and paused.
 //!
-//! A shell waits on a pipe from this process; when that closes, because the process ended in
-//! whatever way, it stops the cluster and removes the directory.
+//! A shell waits on a pipe from this process. The pipe closes when the process ends, also when it is
+//! killed; then the shell stops the cluster and removes the directory.
 
 use std::{
     fs::{self, File},

@@ -8,14 +8,14 @@ fn pattern(spec: Value) -> Value {
     json!({ "pattern": spec })
 }
 
-/// One target hangs and is cut off, because another one fails.
+/// Another target fails and cuts off the first one.
 fn cut_off() -> Value {
     let hangs = json!({ "tool": "wait", "input": constant(json!({ "ms": 4_000 })) });
     pattern(json!({ "scatterGather": { "targets": [hangs, { "tool": "fail" }],
         "failFast": true, "aggregation": { "ops": [] } } }))
 }
 
-/// A step hangs and is cut off; its fallback fails.
+/// A time limit cuts off the step; its fallback fails.
 fn replaced() -> Value {
     let hangs = step("hangs", "wait", constant(json!({ "ms": 4_000 })));
     pattern(json!({ "timeout": { "inner": pattern(pipeline(&[hangs])), "durationMs": 100,

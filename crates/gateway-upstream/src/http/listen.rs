@@ -1,8 +1,8 @@
-//! The stream of what an upstream says to everybody: `subscriptions/listen` of the modern era,
-//! `GET` and `resources/subscribe` of the older one.
+//! The stream of an upstream's notifications to all clients: `subscriptions/listen` of the modern
+//! era, `GET` and `resources/subscribe` of the older one.
 //!
-//! Lists are polled besides, so an upstream without such streams only takes longer. Questions on
-//! this stream are not supported: they belong to no request of a caller.
+//! Lists are also polled, so without such a stream a change only takes longer. Questions on this
+//! stream are not supported: they belong to no request of a caller.
 
 use std::{
     pin::pin,

@@ -1,4 +1,4 @@
-//! What a document is, and what a caller gives to create one.
+//! Documents, and the arguments and results of their tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

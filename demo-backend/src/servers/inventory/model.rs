@@ -1,4 +1,4 @@
-//! What is reserved, and what callers say about it.
+//! Reservations, and the arguments and results of their tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What the knowledge graph is made of.
+//! Entities, relations and observations of the knowledge graph.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

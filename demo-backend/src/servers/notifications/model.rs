@@ -1,4 +1,4 @@
-//! What a notification is, and what callers say about them.
+//! Notifications, and the arguments and results of their tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What is charged, and what callers say about it.
+//! Charges and refunds, and the arguments and results of their tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What is shipped, and what callers say about it.
+//! Shipments, and the arguments and results of their tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

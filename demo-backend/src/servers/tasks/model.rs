@@ -1,4 +1,4 @@
-//! What a task is, and what callers say about tasks.
+//! Tasks, and the arguments and results of their tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

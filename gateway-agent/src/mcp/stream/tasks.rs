@@ -1,8 +1,8 @@
-//! The tasks that one subscription hears of. Their servers are asked, in the caller's name and at the pace
-//! that they wish, and what they say is told whenever it is something else than before.
+//! Notifications about the tasks of one subscription. The gateway polls their servers in the
+//! caller's name, at the interval that they ask for, and sends each change.
 //!
-//! Not by subscriptions at upstreams: the one there is shared, while a task is its caller's alone, and
-//! few servers tell of tasks.
+//! Subscriptions at upstreams are not used: their stream is shared by all callers, a task belongs
+//! to one caller, and few servers send notifications about tasks.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

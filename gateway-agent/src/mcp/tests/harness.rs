@@ -206,7 +206,7 @@ impl Bench {
         self.upstream.seen("tools/call")
     }
 
-    /// Waits until the upstream has got so many calls.
+    /// Waits for this number of calls at the upstream.
     pub(super) async fn until_called(&self, count: usize) {
         acceptable(|| self.calls().len() >= count).await;
     }
