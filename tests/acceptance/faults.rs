@@ -12,7 +12,7 @@ async fn a_server_killed_among_a_thousand_applies_loses_nothing() {
     let writer = Hammer::start(&[registry.url()], 1, 1_000);
     let mut kills_among_them = 0;
     for _ in 0..4 {
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        writer.progresses(20).await;
         registry.process.kill_9();
         kills_among_them += usize::from(writer.is_at_work());
         registry.restart();

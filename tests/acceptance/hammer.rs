@@ -5,12 +5,12 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use acceptance::{Gateway, Registry};
+use acceptance::{Gateway, Registry, eventually};
 use registry_proto::v1::{self, registry_service_client::RegistryServiceClient};
 use tokio::{
     task::JoinHandle,
@@ -48,6 +48,8 @@ pub(crate) struct Acknowledged {
 /// Writers at work.
 pub(crate) struct Hammer {
     stop: Arc<AtomicBool>,
+    /// The number of acknowledged pairs of all writers.
+    acknowledged: Arc<AtomicUsize>,
     writers: Vec<JoinHandle<Acknowledged>>,
 }
 
@@ -55,15 +57,32 @@ impl Hammer {
     /// Starts some writers, each of which applies so many pairs at most. Each begins at another one
     /// of these servers and goes on with the next when it gets no answer.
     pub(crate) fn start(urls: &[String], writers: usize, most: usize) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let writer = |number: usize| {
             let mut urls = urls.to_vec();
             let first = number % urls.len();
             urls.rotate_left(first);
-            tokio::spawn(write(format!("W{number}"), urls, most, stop.clone()))
+            let writer = Writer {
+                name: format!("W{number}"),
+                urls,
+                most,
+                stop: Arc::clone(&stop),
+                acknowledged: Arc::clone(&acknowledged),
+            };
+            tokio::spawn(writer.write())
         };
         let writers = (0..writers).map(writer).collect();
-        Self { stop, writers }
+        Self { stop, acknowledged, writers }
+    }
+
+    /// Waits for `count` more acknowledged pairs, or for the end of the writers.
+    pub(crate) async fn progresses(&self, count: usize) {
+        let acknowledged = || self.acknowledged.load(Ordering::SeqCst);
+        let wanted = acknowledged() + count;
+        eventually("more pairs are acknowledged", || async {
+            acknowledged() >= wanted || !self.is_at_work()
+        })
+        .await;
     }
 
     /// Whether somebody still has something to write.
@@ -89,37 +108,45 @@ impl Hammer {
     }
 }
 
-async fn write(
+struct Writer {
     name: String,
     urls: Vec<String>,
+    /// The maximum number of pairs.
     most: usize,
     stop: Arc<AtomicBool>,
-) -> Acknowledged {
-    let mut acknowledged = Acknowledged::default();
-    let (mut i, mut last) = (0, Instant::now());
-    for url in urls.iter().cycle() {
-        if stop.load(Ordering::SeqCst) || i == most {
-            break;
-        }
-        let Ok(Ok(mut client)) =
-            timeout(PATIENCE, RegistryServiceClient::connect(url.clone())).await
-        else {
-            sleep(Duration::from_millis(20)).await;
-            continue;
-        };
-        while i < most
-            && let Ok(Ok(answer)) = timeout(PATIENCE, client.apply(pair(&name, i))).await
-        {
-            acknowledged.revisions.insert(format!("{name}-{i}"), answer.into_inner().revision);
-            acknowledged.longest_pause = acknowledged.longest_pause.max(last.elapsed());
-            (i, last) = (i + 1, Instant::now());
-            if stop.load(Ordering::SeqCst) {
+    acknowledged: Arc<AtomicUsize>,
+}
+
+impl Writer {
+    async fn write(self) -> Acknowledged {
+        let Self { name, most, .. } = &self;
+        let mut acknowledged = Acknowledged::default();
+        let (mut i, mut last) = (0, Instant::now());
+        for url in self.urls.iter().cycle() {
+            if self.stop.load(Ordering::SeqCst) || i == *most {
                 break;
             }
+            let Ok(Ok(mut client)) =
+                timeout(PATIENCE, RegistryServiceClient::connect(url.clone())).await
+            else {
+                sleep(Duration::from_millis(20)).await;
+                continue;
+            };
+            while i < *most
+                && let Ok(Ok(answer)) = timeout(PATIENCE, client.apply(pair(name, i))).await
+            {
+                acknowledged.revisions.insert(format!("{name}-{i}"), answer.into_inner().revision);
+                acknowledged.longest_pause = acknowledged.longest_pause.max(last.elapsed());
+                self.acknowledged.fetch_add(1, Ordering::SeqCst);
+                (i, last) = (i + 1, Instant::now());
+                if self.stop.load(Ordering::SeqCst) {
+                    break;
+                }
+            }
+            sleep(Duration::from_millis(5)).await;
         }
-        sleep(Duration::from_millis(5)).await;
+        acknowledged
     }
-    acknowledged
 }
 
 /// Every acknowledged pair is there with its revision, whole; every commit has both its changes.

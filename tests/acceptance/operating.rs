@@ -12,7 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use acceptance::{Backend, CtlOutput, Gateway, GatewayOptions, ModernClient, binary, eventually};
+use acceptance::{
+    Backend, CtlOutput, Gateway, GatewayOptions, ModernClient, binary, eventually,
+    eventually_within,
+};
 use serde_json::{Value, json};
 
 use crate::liar::{Liar, tools};

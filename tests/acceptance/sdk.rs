@@ -98,14 +98,24 @@ async fn a_client_that_probes_finds_the_newer_era() {
     lists_and_calls(automatic).await;
 }
 
+/// Waits for the client's stream of notifications, which it opens in the background. Changes before
+/// that are not sent.
+async fn has_stream(world: &World) {
+    acceptance::eventually("the client has a stream", || async {
+        let url = format!("{}/metrics", world.gateway.url());
+        let metrics = reqwest::get(url).await.expect("metrics").text().await.expect("text");
+        metrics.lines().any(|line| line == "gateway_streams 1")
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_legacy_client_is_told_when_its_tools_change() {
     let world = World::start().await;
     let listener = Listener::default();
     let client = connect(&world, &listener, ClientLifecycleMode::Initialize).await;
     client.list_all_tools().await.expect("tools");
-    // The notification stream is opened in the background; a change before it would go unheard.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    has_stream(&world).await;
     let retired = world.registry.ctl(&["retire", "tool/get_webpage@1.0.0", "--force", "a test"]);
     assert!(retired.success(), "{retired:?}");
     acceptance::eventually("the client hears of it", || async {
@@ -140,10 +150,16 @@ async fn a_change_elsewhere_disturbs_nobody() {
     let listener = Listener::default();
     let client = connect(&world, &listener, ClientLifecycleMode::Initialize).await;
     client.list_all_tools().await.expect("tools");
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    has_stream(&world).await;
     let retired = world.registry.ctl(&["retire", "tool/list_users@1.0.0", "--force", "a test"]);
     assert!(retired.success(), "{retired:?}");
     world.caught_up().await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(listener.0.load(Ordering::SeqCst), 0, "list_users is not this agent's");
+    // The client receives the notifications in order, and the second change is its own.
+    let retired = world.registry.ctl(&["retire", "tool/get_webpage@1.0.0", "--force", "a test"]);
+    assert!(retired.success(), "{retired:?}");
+    acceptance::eventually("the client hears of it", || async {
+        listener.0.load(Ordering::SeqCst) > 0
+    })
+    .await;
+    assert_eq!(listener.0.load(Ordering::SeqCst), 1, "list_users is not this agent's");
 }

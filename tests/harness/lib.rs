@@ -24,11 +24,20 @@ pub use registry::{CtlOutput, Registry, ctl};
 
 use std::time::{Duration, Instant};
 
-/// Asks again until the answer is yes; panics with `what` when it never is.
-pub async fn eventually<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
-    let deadline = Instant::now() + Duration::from_mins(1);
-    while !ask().await {
-        assert!(Instant::now() < deadline, "never came true: {what}");
+/// Polls a condition until it holds; panics with `what` after a minute.
+pub async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl FnMut() -> F) {
+    eventually_within(Duration::from_mins(1), what, condition).await;
+}
+
+/// The same with another time limit.
+pub async fn eventually_within<F: Future<Output = bool>>(
+    limit: Duration,
+    what: &str,
+    mut condition: impl FnMut() -> F,
+) {
+    let deadline = Instant::now() + limit;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
 }

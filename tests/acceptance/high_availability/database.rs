@@ -51,7 +51,7 @@ async fn a_postgres_restarted_and_killed_among_applies_loses_nothing() {
     gateway.ready().await;
     let hammer = Hammer::start(&[servers[0].url(), servers[1].url()], 2, usize::MAX);
     for is_killed in [false, true, false, true] {
-        sleep(Duration::from_millis(700)).await;
+        hammer.progresses(20).await;
         if is_killed {
             cluster.kill_9().await;
         } else {
@@ -63,7 +63,7 @@ async fn a_postgres_restarted_and_killed_among_applies_loses_nothing() {
             is_writable_again(server).await;
         }
     }
-    sleep(Duration::from_millis(700)).await;
+    hammer.progresses(20).await;
     let acknowledged = hammer.stop().await;
     assert!(acknowledged.revisions.len() > 50, "it recovers: {}", acknowledged.revisions.len());
     nothing_lost_nothing_torn(&servers[0], &acknowledged).await;
@@ -81,7 +81,7 @@ async fn a_postgres_that_stands_still_loses_nothing() {
     gateway.ready().await;
     let hammer = Hammer::start(&[servers[0].url(), servers[1].url()], 2, usize::MAX);
     for _ in 0..2 {
-        sleep(Duration::from_millis(700)).await;
+        hammer.progresses(20).await;
         cluster.pause();
         serves_without_its_database(&servers[0]).await;
         sleep(Duration::from_secs(4)).await;
@@ -90,7 +90,7 @@ async fn a_postgres_that_stands_still_loses_nothing() {
             is_writable_again(server).await;
         }
     }
-    sleep(Duration::from_millis(700)).await;
+    hammer.progresses(20).await;
     let acknowledged = hammer.stop().await;
     assert!(acknowledged.revisions.len() > 30, "it recovers: {}", acknowledged.revisions.len());
     nothing_lost_nothing_torn(&servers[1], &acknowledged).await;

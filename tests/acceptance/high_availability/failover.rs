@@ -33,7 +33,7 @@ async fn a_failover_to_a_synchronous_standby_loses_nothing() {
     let gateway = gateway_of(&[&servers[0], &servers[1]]);
     gateway.ready().await;
     let hammer = Hammer::start(&[servers[0].url(), servers[1].url()], 3, usize::MAX);
-    sleep(Duration::from_secs(2)).await;
+    hammer.progresses(50).await;
     primary.kill_9().await;
     sleep(Duration::from_secs(1)).await;
     standby.promote().await;
@@ -45,7 +45,7 @@ async fn a_failover_to_a_synchronous_standby_loses_nothing() {
         .await;
     }
     println!("both servers took writes {:?} after the promotion", promoted.elapsed());
-    sleep(Duration::from_secs(2)).await;
+    hammer.progresses(50).await;
     let acknowledged = hammer.stop().await;
     println!(
         "{} acknowledged, {:?} without",

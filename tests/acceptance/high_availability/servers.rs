@@ -22,11 +22,11 @@ async fn a_rolling_restart_loses_nothing_and_nobody_is_away_for_long() {
     let watches: Vec<Watch> = gateways.iter().map(Watch::start).collect();
     let hammer = Hammer::start(&urls, 3, usize::MAX);
     for server in &mut servers {
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        hammer.progresses(20).await;
         assert!(server.process.stop().success(), "it drains and ends with 0");
         server.restart();
     }
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    hammer.progresses(20).await;
     let acknowledged = hammer.stop().await;
     assert!(acknowledged.revisions.len() > 50, "writing goes on: {}", acknowledged.revisions.len());
     let pause = acknowledged.longest_pause;

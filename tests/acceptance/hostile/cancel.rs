@@ -78,6 +78,17 @@ async fn open(gateway: &Gateway) -> String {
     answer.headers()["mcp-session-id"].to_str().expect("text").to_owned()
 }
 
+/// The number of calls that wait for their turn at the upstream.
+async fn waiting_calls(gateway: &Gateway) -> String {
+    let metrics = reqwest::get(format!("{}/metrics", gateway.url())).await.expect("metrics");
+    let metrics = metrics.text().await.expect("text");
+    let is_wanted = |line: &&str| {
+        line.starts_with("gateway_target_requests") && line.contains("what=\"waiting\"")
+    };
+    let line = metrics.lines().find(is_wanted).expect("a target");
+    line.rsplit(' ').next().unwrap_or_default().to_owned()
+}
+
 /// A far side that begins an answer, or does not, and then waits for ever.
 async fn endless(version: &'static str, more: &str) -> Scene {
     let events = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: working\n\n";
@@ -128,12 +139,12 @@ async fn what_waits_for_its_turn_or_has_not_come_whole_never_goes_up() {
     let body = modern_call("http://x/half").to_string();
     let sent = format!("{CALL_HEAD}Content-Length: {}\r\n\r\n{}", body.len() + 1, body);
     half.write_all(sent.as_bytes()).await.expect("most of it");
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    eventually("two calls wait", || async { waiting_calls(&scene.gateway).await == "2" }).await;
     drop(half);
     for caller in waiting {
         caller.takes_it_back(&scene.gateway).await;
     }
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    eventually("no call waits", || async { waiting_calls(&scene.gateway).await == "0" }).await;
     first.takes_it_back(&scene.gateway).await;
     eventually("the first ends", || async { count(HUNG_UP) == 1 }).await;
     // The place is free again, and nobody of those is in the queue.

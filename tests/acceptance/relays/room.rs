@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use acceptance::{Gateway, Registry};
+use acceptance::{Gateway, Registry, eventually_within};
 use registry_core::Scope;
 use registry_proto::v1::{Hello, SyncRequest, sync_request::Message};
 use tonic::Status;
@@ -78,9 +78,9 @@ async fn a_scope_that_nobody_follows_any_more_makes_room_for_another() {
     reaches(&first, 1).await;
     first.process.stop();
     let second = Gateway::start(&pinned(&relay, &key, TOOL));
-    let patience = Instant::now() + Duration::from_secs(100);
-    while gateway_revision(&second).await != Some(1) {
-        assert!(Instant::now() < patience, "the first one's place is not given back");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    let limit = Duration::from_secs(100);
+    eventually_within(limit, "the first gateway's place is released", || async {
+        gateway_revision(&second).await == Some(1)
+    })
+    .await;
 }
