@@ -10,6 +10,7 @@ mod upstreams;
 use std::{sync::Arc, time::Duration};
 
 use acceptance::{Gateway, GatewayOptions, eventually};
+use gateway_testkit::McpServer;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -17,7 +18,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::liar::{Liar, Script, json_answer};
+use crate::liar::{self, Liar, Script};
 
 pub(crate) const MODERN: &str = "2026-07-28";
 pub(crate) const LEGACY: &str = "2025-11-25";
@@ -33,7 +34,8 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn start(version: &'static str, more: &str, call: Call) -> Self {
-        let liar = Liar::start(far_side(version, call)).await;
+        let mcp = if version == MODERN { McpServer::modern() } else { McpServer::legacy() };
+        let liar = Liar::mcp(mcp.with_tools(FETCH), calls(call)).await;
         let gateway = gateway(&format!("http: \"{}\"", liar.url), more).await;
         Self { gateway, liar }
     }
@@ -56,32 +58,18 @@ async fn gateway(transport: &str, more: &str) -> Gateway {
     gateway
 }
 
-/// An MCP server of this version; what it says to calls is the test's.
-fn far_side(version: &'static str, call: Call) -> Script {
+/// The list with the tool `fetch`.
+const FETCH: &str = r#"[{"name":"fetch","inputSchema":{}}]"#;
+
+/// The replies to calls, and the refusal of unknown methods.
+fn calls(call: Call) -> Script {
     Arc::new(move |head, body| {
-        let refused = |line: &str| {
-            Some(format!("HTTP/1.1 {line}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"))
-        };
-        if !head.starts_with("POST") {
-            return refused("405 Method Not Allowed");
-        }
         let message: Value = serde_json::from_str(body).ok()?;
-        if message.get("id").is_none() || message.get("method").is_none() {
-            return refused("202 Accepted");
+        match message["method"].as_str() {
+            Some("tools/call") => call(head, &message),
+            _ if head.starts_with("POST") => Some(liar::status("404 Not Found")),
+            _ => Some(liar::status("405 Method Not Allowed")),
         }
-        let result = match (message["method"].as_str()?, version) {
-            ("server/discover", MODERN) => json!({ "resultType": "complete",
-                "supportedVersions": [MODERN], "capabilities": { "tools": {} } }),
-            ("initialize", LEGACY) => {
-                let result = json!({ "protocolVersion": LEGACY, "capabilities": { "tools": {} } });
-                let answer = json_answer(&result_of(&message, &result));
-                return Some(answer.replacen("\r\n", "\r\nMcp-Session-Id: up-1\r\n", 1));
-            }
-            ("tools/list", _) => json!({ "tools": [{ "name": "fetch", "inputSchema": {} }] }),
-            ("tools/call", _) => return call(head, &message),
-            _ => return refused("404 Not Found"),
-        };
-        Some(json_answer(&result_of(&message, &result)))
     })
 }
 

@@ -1,16 +1,15 @@
 //! `registryctl import mcp`: real servers over HTTP and stdio, and servers that lie.
 
-use std::{
-    process::Command,
-    sync::{Arc, Mutex, mpsc},
-    time::{Duration, Instant},
-};
+use std::{future::ready, process::Command, sync::Arc, time::Instant};
 
 use acceptance::{
     Backend, CtlOutput, Gateway, GatewayOptions, Registry, binary, ctl, gateway::SERVERS,
     mcp::ModernClient,
 };
+use futures_util::{StreamExt as _, stream};
+use gateway_testkit::{McpServer, Reply, Server};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::liar::{self, Liar};
 
@@ -115,40 +114,40 @@ async fn execution_and_meta_are_imported_without_reserved_keys() {
 }
 
 /// A legacy server that sends `ping` on the stream of `tools/list` and answers after the reply.
-fn pings_before_answer(tool: Value) -> liar::Script {
-    let (replied, reply) = mpsc::channel();
-    let (reply, others) = (Mutex::new(reply), liar::pages("2025-11-25", vec![]));
-    Arc::new(move |head, body| {
-        let asked: Value = serde_json::from_str(body).unwrap_or_default();
-        if head == liar::MORE {
-            let reply = reply.lock().expect("not poisoned");
-            reply.recv_timeout(Duration::from_secs(10)).ok()?;
-            let result = json!({ "tools": [tool] });
-            let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result });
-            return Some(format!("data: {answer}\n\n"));
+async fn pings_before_answer(tool: Value) -> Server {
+    let mcp = McpServer::legacy();
+    let pinged = Arc::new(Notify::new());
+    Server::serve(move |received| {
+        let is_pong = received.body["id"] == "ping-1" && received.body["result"].is_object();
+        if is_pong {
+            pinged.notify_one();
         }
-        if asked["id"] == "ping-1" && asked["result"].is_object() {
-            replied.send(()).ok()?;
-            return Some(liar::status("202 Accepted"));
-        }
-        if asked["method"] != "tools/list" {
-            return others(head, body);
-        }
-        let ping = json!({ "jsonrpc": "2.0", "id": "ping-1", "method": "ping" });
-        let head =
-            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-        Some(format!("{head}data: {ping}\n\n{}", liar::MORE))
+        let reply = if received.rpc_method() == "tools/list" {
+            let ping = json!({ "jsonrpc": "2.0", "id": "ping-1", "method": "ping" });
+            let answer = json!({ "jsonrpc": "2.0", "id": received.body["id"],
+                "result": { "tools": [tool] } });
+            let pinged = Arc::clone(&pinged);
+            let answer = stream::once(async move {
+                pinged.notified().await;
+                answer
+            });
+            Reply::events(stream::iter([ping]).chain(answer))
+        } else {
+            mcp.reply(&received).unwrap_or_else(|| received.unknown_method())
+        };
+        ready(reply)
     })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ping_before_the_list_of_tools_is_answered() {
     let tool =
         json!({ "name": "a", "inputSchema": {}, "execution": { "taskSupport": "optional" } });
-    let server = Liar::start(pings_before_answer(tool.clone())).await;
-    let imported = import(&[&server.url, "--timeout", "10"]);
+    let server = pings_before_answer(tool.clone()).await;
+    let imported = import(&[&server.url(), "--timeout", "10"]);
     assert_eq!(file(&imported)["tools"][0]["execution"], tool["execution"]);
-    assert_eq!(lists(&server), 1);
+    assert_eq!(server.seen("tools/list").len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

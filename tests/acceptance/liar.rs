@@ -1,96 +1,68 @@
-//! An HTTP server that says whatever a test wants: bytes over a socket, no library.
+//! Servers that reply with the bytes of a test.
 
 use std::sync::{Arc, Mutex};
 
+use gateway_testkit::{McpServer, Received, Reply, Server};
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{TcpListener, TcpStream},
-    task::JoinHandle,
-};
 
-/// What is answered to the head and the body of a request; `None`: nothing, ever, and it is noted when
-/// the other side has had enough of that.
+/// The reply to the head and the body of a request. `None`: no reply at all.
 pub(crate) type Script = Arc<dyn Fn(&str, &str) -> Option<String> + Send + Sync>;
 
 pub(crate) struct Liar {
     pub(crate) url: String,
-    seen: Arc<Mutex<String>>,
-    accepting: JoinHandle<()>,
+    server: Server,
 }
 
 impl Liar {
+    /// Starts a server for all requests. A script may block its own request.
     pub(crate) async fn start(script: Script) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
-        let seen = Arc::<Mutex<String>>::default();
-        let log = Arc::clone(&seen);
-        let accepting = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&script), Arc::clone(&log)));
-            }
-        });
-        Self { url, seen, accepting }
+        Self::of(Server::serve(move |received| scripted(Arc::clone(&script), received)).await)
     }
 
-    /// Everything that it was asked.
+    /// Starts an MCP server whose calls are scripted.
+    pub(crate) async fn mcp(mcp: McpServer, calls: Script) -> Self {
+        Self::of(mcp.serve(move |received| scripted(Arc::clone(&calls), received)).await)
+    }
+
+    fn of(server: Server) -> Self {
+        Self { url: server.url(), server }
+    }
+
+    /// All requests as they arrived, then one [`HUNG_UP`] for each connection that the client closed
+    /// before the end of a reply.
     pub(crate) fn seen(&self) -> String {
-        self.seen.lock().expect("not poisoned").clone()
+        let requests = self.server.all_seen();
+        let texts = requests.iter().flat_map(|request| [&request.head, &request.text, "\n"]);
+        let mut seen: String = texts.collect();
+        seen.push_str(&HUNG_UP.repeat(self.server.cut_off()));
+        seen
     }
 }
 
 impl Drop for Liar {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.server.stop();
     }
 }
 
-/// One request a connection.
-async fn serve(stream: TcpStream, script: Script, log: Arc<Mutex<String>>) -> Option<()> {
-    let (reading, mut writing) = stream.into_split();
-    let mut reading = BufReader::new(reading);
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        if reading.read_line(&mut head).await.ok()? == 0 {
-            return None;
-        }
+async fn scripted(script: Script, received: Arc<Received>) -> Reply {
+    let reply = tokio::task::spawn_blocking(move || script(&received.head, &received.text));
+    match reply.await {
+        Ok(Some(reply)) if reply == RESET => Reply::Reset,
+        Ok(Some(reply)) => match reply.strip_suffix(STAY) {
+            Some(begun) => Reply::Hang(begun.into()),
+            None => Reply::Close(reply.into()),
+        },
+        Ok(None) => Reply::stall(),
+        // The script panicked.
+        Err(_) => Reply::Close(Vec::new()),
     }
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap_or(0))];
-    reading.read_exact(&mut body).await.ok()?;
-    let body = String::from_utf8_lossy(&body).into_owned();
-    log.lock().expect("not poisoned").extend([head.as_str(), &body, "\n"]);
-    // A script may take its time, which must not be everybody's.
-    let asked = async |head: String| {
-        let (script, body) = (Arc::clone(&script), body.clone());
-        tokio::task::spawn_blocking(move || script(&head, &body)).await.ok()
-    };
-    let mut answer = asked(head).await?;
-    while let Some(begun) = answer.as_deref().and_then(|answer| answer.strip_suffix(MORE)) {
-        writing.write_all(begun.as_bytes()).await.ok()?;
-        answer = asked(MORE.to_owned()).await?;
-    }
-    let answer = answer.as_deref().map(|answer| (answer, answer.strip_suffix(STAY)));
-    match answer {
-        Some((RESET, _)) => {
-            let stream = reading.into_inner().reunite(writing).ok()?;
-            return stream.set_zero_linger().ok();
-        }
-        Some((answer, None)) => return writing.write_all(answer.as_bytes()).await.ok(),
-        Some((_, Some(begun))) => writing.write_all(begun.as_bytes()).await.ok()?,
-        None => {}
-    }
-    while reading.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {}
-    log.lock().expect("not poisoned").push_str(HUNG_UP);
-    Some(())
 }
 
 /// As an answer: the connection is reset.
 pub(crate) const RESET: &str = "(reset)";
 /// At the end of an answer: nothing more comes, and the connection stays open.
 pub(crate) const STAY: &str = "(stay)";
-/// At the end of an answer: the script is called again for the rest, with this as the head.
-pub(crate) const MORE: &str = "(more)";
 /// In what was seen: the other side closed a connection on which it got no whole answer.
 pub(crate) const HUNG_UP: &str = "(hung up)\n";
 

@@ -7,6 +7,7 @@ mod operators;
 use std::time::Duration;
 
 use acceptance::{Gateway, GatewayOptions, ModernClient, eventually};
+use gateway_testkit::McpServer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -60,7 +61,7 @@ fn registry() -> Value {
 impl Scene {
     async fn start() -> Self {
         let ledger = Ledger::default();
-        let liar = Liar::start(ledger.script()).await;
+        let liar = Liar::mcp(McpServer::modern(), ledger.script()).await;
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("registry.json");
         std::fs::write(&file, registry().to_string()).expect("written");

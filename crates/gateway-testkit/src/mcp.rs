@@ -84,8 +84,8 @@ impl McpServer {
             }))),
             "server/discover" => Some(json_reply(400, &json!({ "error": "unknown method" }))),
             "initialize" if !is_modern => {
-                let result =
-                    json!({ "protocolVersion": LEGACY, "capabilities": self.capabilities });
+                let result = json!({ "protocolVersion": LEGACY, "capabilities": self.capabilities,
+                    "serverInfo": { "name": "scripted", "version": "1.0.0" } });
                 Some(received.result(&result).with_header("Mcp-Session-Id", "s-1"))
             }
             "tools/list" => {

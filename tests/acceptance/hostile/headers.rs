@@ -135,7 +135,7 @@ async fn upstreams_see_no_header_of_a_caller() {
             });
             assert_eq!(names(&head), expected, "{client} to {upstream}");
             assert!(head.contains("user-agent: gateway-agent/"), "{head}");
-            assert!(upstream == MODERN || head.contains("mcp-session-id: up"), "{head}");
+            assert!(upstream == MODERN || head.contains("mcp-session-id: s-1"), "{head}");
         }
         let seen = scene.liar.seen();
         assert!(!seen.contains("callers-own"), "neither did anything else: {seen}");

@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use acceptance::{Gateway, GatewayOptions, ModernClient, eventually};
+use acceptance::{Gateway, GatewayOptions, ModernClient, eventually, eventually_within};
+use gateway_testkit::McpServer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -16,8 +17,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::{CALL_HEAD, MODERN, far_side, result_of, status};
-use crate::liar::{Liar, Script, json_answer};
+use super::{CALL_HEAD, FETCH, MODERN, calls, result_of, status};
+use crate::liar::{self, Liar, Script, json_answer};
 
 const MEBIBYTE: u64 = 1 << 20;
 
@@ -36,11 +37,11 @@ impl Scene {
             // The id has as many bytes, so the length stays true.
             Some(answer.replacen("\"ID\"", &format!("{:>4}", message["id"].to_string()), 1))
         });
-        Self::start_at(far_side(MODERN, call), settings).await
+        Self::start_at(McpServer::modern(), calls(call), settings).await
     }
 
-    /// `script` is the far side.
-    async fn start_at(script: Script, (runtime, more): (&str, &str)) -> Self {
+    /// `script` replies to the requests that `mcp` does not know.
+    async fn start_at(mcp: McpServer, script: Script, (runtime, more): (&str, &str)) -> Self {
         let list = json!({ "type": "object", "properties": {
             "list": { "type": "array", "items": { "type": "integer" } } } });
         let registry = json!({ "schemaVersion": "2.0",
@@ -57,7 +58,7 @@ impl Scene {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("registry.json");
         std::fs::write(&file, registry.to_string()).expect("a file");
-        let liar = Liar::start(script).await;
+        let liar = Liar::mcp(mcp.with_tools(FETCH), script).await;
         let gateway = Gateway::start(&GatewayOptions {
             source: format!("file://{}", file.display()),
             targets: format!(
@@ -292,30 +293,24 @@ async fn clients_that_do_not_read_are_limited_and_cut_off() {
     assert!(is_served(&scene.client()).await, "another address is served");
     let same = reqwest::Client::builder().local_address(Some([127, 0, 0, 2].into()));
     let same = scene.client().over(same.build().expect("a client"));
-    let began = Instant::now();
-    while !is_served(&same).await {
-        assert!(began.elapsed() < Duration::from_secs(90), "slow readers are cut off");
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
+    let limit = Duration::from_secs(90);
+    eventually_within(limit, "slow readers are cut off", || is_served(&same)).await;
 }
 
-/// A far side whose page of resources has 6 MB.
-fn with_resources() -> Script {
-    let inner = far_side(MODERN, Arc::new(|_: &str, _: &Value| None));
+/// A page of resources with 6 MB.
+fn resources() -> Script {
     let description = "x".repeat(20_000);
     let page: Vec<_> = (0..300)
         .map(|n| json!({ "name": "r", "uri": format!("test://{n}"), "description": description }))
         .collect();
-    Arc::new(move |head, body| {
+    Arc::new(move |_, body| {
         let message: Value = serde_json::from_str(body).unwrap_or_default();
         let result = match message["method"].as_str() {
-            Some("server/discover") => json!({ "resultType": "complete",
-                "supportedVersions": [MODERN], "capabilities": { "tools": {}, "resources": {} } }),
             Some("resources/list") => json!({ "resultType": "complete", "resources": page }),
             Some("resources/templates/list") => {
                 json!({ "resultType": "complete", "resourceTemplates": [] })
             }
-            _ => return inner(head, body),
+            _ => return Some(liar::status("404 Not Found")),
         };
         Some(json_answer(&result_of(&message, &result)))
     })
@@ -323,7 +318,8 @@ fn with_resources() -> Script {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_that_clients_do_not_read_are_limited() {
-    let scene = Scene::start_at(with_resources(), ("", LIMITS)).await;
+    let mcp = McpServer::modern().with_capabilities(json!({ "tools": {}, "resources": {} }));
+    let scene = Scene::start_at(mcp, resources(), ("", LIMITS)).await;
     let listed = async |client: &ModernClient| {
         client.request("resources/list", json!({})).await.expect("an answer")
     };

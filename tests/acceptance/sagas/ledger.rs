@@ -10,7 +10,7 @@ use std::{
 use acceptance::signal_process;
 use serde_json::{Value, json};
 
-use crate::liar::{Script, json_answer};
+use crate::liar::{Script, json_answer, status};
 
 /// When its caller is killed: before a call takes effect, or after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,21 +80,15 @@ impl Ledger {
         assert!(state.is_committed, "{told}: {state:?}");
     }
 
+    /// The replies to calls.
     pub(super) fn script(&self) -> Script {
         let ledger = self.clone();
-        Arc::new(move |head, body| {
-            if !head.starts_with("POST") {
-                return Some(EMPTY.replace("LINE", "405 Method Not Allowed"));
+        Arc::new(move |_, body| {
+            let message: Value = serde_json::from_str(body).unwrap_or_default();
+            if message["method"] != "tools/call" {
+                return Some(status("405 Method Not Allowed"));
             }
-            let message: Value = serde_json::from_str(body).ok()?;
-            let result = match message["method"].as_str()? {
-                "server/discover" => json!({ "supportedVersions": ["2026-07-28"],
-                    "capabilities": { "tools": {} }, "ttlMs": 0, "cacheScope": "private" }),
-                "tools/list" => json!({ "tools": [] }),
-                "tools/call" => ledger.called(&message["params"])?,
-                _ => return Some(EMPTY.replace("LINE", "404 Not Found")),
-            };
-            let mut result = result;
+            let mut result = ledger.called(&message["params"])?;
             result["resultType"] = json!("complete");
             Some(json_answer(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })))
         })
@@ -148,5 +142,3 @@ impl Ledger {
         None
     }
 }
-
-const EMPTY: &str = "HTTP/1.1 LINE\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
