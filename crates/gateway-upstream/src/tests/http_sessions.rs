@@ -1,25 +1,24 @@
 //! Streamable HTTP when the far side changes its mind: sessions and eras are found out again where
 //! that helps, and only there.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::*;
 
 #[tokio::test]
 async fn a_forgotten_session_is_opened_again_once() {
-    let fake = legacy_server(|seen| {
-        static CALLS: AtomicUsize = AtomicUsize::new(0);
-        match CALLS.fetch_add(1, Ordering::SeqCst) {
-            0 => raw_reply(404, "text/plain", b"session not found"),
-            1 | 3 => seen.result(&json!({})),
-            2 => {
-                let error = json!({"code": -32001, "message": "Session not found"});
-                json_reply(404, &json!({"jsonrpc": "2.0", "error": error, "id": null}))
-            }
-            _ => raw_reply(404, "text/plain", b"no session lasts"),
+    let calls = AtomicUsize::new(0);
+    let fake = legacy_server(move |seen| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => raw_reply(404, "text/plain", b"session not found"),
+        1 | 3 => seen.result(&json!({})),
+        2 => {
+            let error = json!({"code": -32001, "message": "Session not found"});
+            json_reply(404, &json!({"jsonrpc": "2.0", "error": error, "id": null}))
         }
+        _ => raw_reply(404, "text/plain", b"no session lasts"),
     })
     .await;
     let upstreams = start(transport(&fake), limits(), TIMING);
@@ -36,9 +35,10 @@ async fn a_forgotten_session_is_opened_again_once() {
 
 #[tokio::test]
 async fn a_server_that_becomes_legacy_is_probed_again() {
-    static IS_OLD: AtomicUsize = AtomicUsize::new(0);
-    let fake = Server::start(|seen| {
-        let is_modern = IS_OLD.load(Ordering::SeqCst) == 0;
+    let is_old = Arc::new(AtomicBool::new(false));
+    let rolled_back = Arc::clone(&is_old);
+    let fake = Server::start(move |seen| {
+        let is_modern = !rolled_back.load(Ordering::SeqCst);
         let basics = if is_modern { modern().reply(seen) } else { legacy().reply(seen) };
         basics.unwrap_or_else(|| match (is_modern, seen.header("mcp-session-id")) {
             (false, None) => raw_reply(400, "text/plain", b"no session"),
@@ -48,7 +48,7 @@ async fn a_server_that_becomes_legacy_is_probed_again() {
     .await;
     let upstreams = start(transport(&fake), limits(), TIMING);
     assert_eq!(upstreams.must_call("{}").await, "{}");
-    IS_OLD.store(1, Ordering::SeqCst);
+    is_old.store(true, Ordering::SeqCst);
     let error = upstreams.try_call("{}").await.unwrap_err();
     assert!(matches!(error, Error::Protocol { what: Breach::Status(400) }), "{error}");
     assert_eq!(upstreams.must_call("{}").await, "{}");
@@ -58,11 +58,11 @@ async fn a_server_that_becomes_legacy_is_probed_again() {
 /// A far side that is modern until it is rolled back; then its handler answers those who have no
 /// session.
 async fn rolled_back(
-    has_rolled: &'static AtomicUsize,
+    has_rolled: Arc<AtomicBool>,
     to_strangers: impl Fn(&Received) -> Reply + Send + Sync + 'static,
 ) -> Server {
     Server::start(move |seen| {
-        if has_rolled.load(Ordering::SeqCst) == 0 {
+        if !has_rolled.load(Ordering::SeqCst) {
             return modern().reply(seen).unwrap_or_else(|| seen.result(&json!({})));
         }
         let is_stranger = seen.header("mcp-session-id").is_none();
@@ -76,16 +76,16 @@ async fn rolled_back(
 
 #[tokio::test]
 async fn a_server_that_is_rolled_back_is_found_again_whatever_its_words() {
-    static ROLLED: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
     let words = [(400, -32_000), (404, -32_001), (400, -32_600)];
-    for (has_rolled, (status, code)) in ROLLED.iter().zip(words) {
+    for (status, code) in words {
+        let has_rolled = Arc::<AtomicBool>::default();
         let no_session = move |seen: &Received| {
             seen.error(status, &json!({"code": code, "message": "No valid session ID provided"}))
         };
-        let fake = rolled_back(has_rolled, no_session).await;
+        let fake = rolled_back(Arc::clone(&has_rolled), no_session).await;
         let upstreams = start(transport(&fake), limits(), TIMING);
         upstreams.until_up().await;
-        has_rolled.store(1, Ordering::SeqCst);
+        has_rolled.store(true, Ordering::SeqCst);
         upstreams.try_call("{}").await.unwrap_err();
         assert_eq!(upstreams.must_call("{}").await, "{}", "{status} {code}");
         assert_eq!(fake.seen("initialize").len(), 1);
@@ -94,15 +94,15 @@ async fn a_server_that_is_rolled_back_is_found_again_whatever_its_words() {
 
 #[tokio::test]
 async fn a_list_that_fails_starts_over_too() {
-    static HAS_ROLLED: AtomicUsize = AtomicUsize::new(0);
+    let has_rolled = Arc::<AtomicBool>::default();
     let too_early = |seen: &Received| {
         seen.error(200, &json!({"code": -32_602, "message": "Invalid request parameters"}))
     };
-    let fake = rolled_back(&HAS_ROLLED, too_early).await;
+    let fake = rolled_back(Arc::clone(&has_rolled), too_early).await;
     let timing = Timing { relist: Duration::from_millis(20), ..TIMING };
     let upstreams = start(transport(&fake), limits(), timing);
     upstreams.until_up().await;
-    HAS_ROLLED.store(1, Ordering::SeqCst);
+    has_rolled.store(true, Ordering::SeqCst);
     eventually(|| async { matches!(upstreams.state(), TargetState::Up { speaks: "legacy" }) })
         .await;
 }
@@ -131,12 +131,10 @@ async fn a_refusal_is_told_as_one_and_starts_nothing_over() {
 
 #[tokio::test]
 async fn a_session_that_is_given_up_is_ended() {
-    let fake = legacy_server(|seen| {
-        static CALLS: AtomicUsize = AtomicUsize::new(0);
-        match CALLS.fetch_add(1, Ordering::SeqCst) {
-            0 => seen.error(400, &json!({"code": -32_000, "message": "?"})),
-            _ => seen.result(&json!({})),
-        }
+    let calls = AtomicUsize::new(0);
+    let fake = legacy_server(move |seen| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => seen.error(400, &json!({"code": -32_000, "message": "?"})),
+        _ => seen.result(&json!({})),
     })
     .await;
     let upstreams = start(transport(&fake), limits(), TIMING);
@@ -158,8 +156,8 @@ async fn call_in(upstreams: &Upstreams, session: &str) -> Result<RawResult, Erro
 
 #[tokio::test]
 async fn session_with_a_running_request_is_not_replaced() {
-    static CALLS: AtomicUsize = AtomicUsize::new(0);
-    let fake = legacy_server(|seen| match CALLS.fetch_add(1, Ordering::SeqCst) {
+    let calls = AtomicUsize::new(0);
+    let fake = legacy_server(move |seen| match calls.fetch_add(1, Ordering::SeqCst) {
         0 => Reply::stall(),
         _ => seen.result(&json!({})),
     })
@@ -182,24 +180,26 @@ async fn session_with_a_running_request_is_not_replaced() {
     eventually(|| async { ended() == 1 }).await;
 }
 
-/// A legacy far side whose tool waits, or fails with this status and code.
-async fn failing(status: u16, code: i64) -> Server {
-    legacy_server(move |seen| {
+/// A legacy server whose tool waits for its release, or fails with this status and code.
+async fn failing(status: u16, code: i64, released: Arc<Notify>) -> Server {
+    let reply = move |seen: Arc<Received>, released: Arc<Notify>| async move {
         let arguments = &seen.body["params"]["arguments"];
         if arguments["wait"] == true {
-            return late(Duration::from_millis(500), seen.result(&json!({"waited": true})));
+            released.notified().await;
+            return seen.result(&json!({"waited": true}));
         }
         match arguments["bad"].as_bool() {
             Some(true) => seen.error(status, &json!({"code": code, "message": "?"})),
             _ => seen.result(&json!({})),
         }
-    })
-    .await
+    };
+    legacy().serve(move |seen| reply(seen, Arc::clone(&released))).await
 }
 
 /// A caller's bad request while another caller's request runs. Returns the number of sessions.
 async fn sessions_after_failure(status: u16, code: i64) -> usize {
-    let fake = failing(status, code).await;
+    let released = Arc::new(Notify::new());
+    let fake = failing(status, code, Arc::clone(&released)).await;
     let upstreams = start(transport(&fake), limits(), TIMING);
     upstreams.until_up().await;
     let running = tokio::spawn({
@@ -210,8 +210,8 @@ async fn sessions_after_failure(status: u16, code: i64) -> usize {
     upstreams.try_call(r#"{"bad":true}"#).await.unwrap_err();
     assert_eq!(upstreams.must_call("{}").await, "{}");
     let ended = || fake.all_seen().into_iter().filter(|seen| seen.http_method == "DELETE").count();
-    assert!(!running.is_finished(), "the test was too slow");
     assert_eq!(ended(), 0, "{status} {code}: a request still runs in the session");
+    released.notify_one();
     assert_eq!(running.await.unwrap(), r#"{"waited":true}"#, "{status} {code}");
     let sessions = fake.seen("initialize").len();
     eventually(|| async { ended() == sessions - 1 }).await;
