@@ -13,6 +13,7 @@ mod sdks;
 use std::{collections::BTreeMap, fs, process::Command};
 
 pub(crate) use everything::{Everything, here, official};
+pub(crate) use mcp_remote::Remote;
 pub(crate) use sdks::run;
 
 /// One run of a requirement set: what it printed, and the line of its summary for each scenario,

@@ -130,9 +130,8 @@ fn taken_admin_address_is_fatal_unless_it_is_the_default() {
     drop(start(&[]).expect("it serves"));
     let none = start(&["--admin-listen", "none"]).expect("it serves");
     let log = none.stderr();
-    let addresses = log.matches("metrics are not served").count()
-        + log.matches("address=127.0.0.1:7071").count();
-    assert_eq!(addresses, 1, "the start before tried the default address: {log}");
+    let tried = log.lines().filter(|line| line.contains("address=127.0.0.1:7071")).count();
+    assert_eq!(tried, 1, "the start before tried the default address: {log}");
 }
 
 /// The longest batch is 48 MiB, so a request of more than 16 MiB is nothing special.

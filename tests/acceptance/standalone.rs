@@ -2,6 +2,7 @@
 //! a registry, and the way from there to a registry.
 
 mod broken;
+mod clients;
 mod importing;
 mod reloading;
 

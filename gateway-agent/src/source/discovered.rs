@@ -72,6 +72,8 @@ pub struct Discovery {
     visited: BTreeSet<TargetId>,
     /// The conflicts that the log has.
     reported: BTreeSet<Conflict>,
+    /// What the last registration was made of.
+    seen: Option<(Arc<Definitions>, Arc<DiscoveryConfig>)>,
     written: Option<Vec<u8>>,
 }
 
@@ -99,6 +101,7 @@ impl Discovery {
             known: HashMap::new(),
             visited: BTreeSet::new(),
             reported: BTreeSet::new(),
+            seen: None,
             written: None,
         }
     }
@@ -169,7 +172,16 @@ impl Discovery {
     /// Registers what the servers list now.
     async fn register(&mut self, intake: &mut Intake, feed: &Feed) -> Result<(), Rejected> {
         let definitions = self.upstreams.definitions().borrow().clone();
-        let draft = self.draft(&definitions, &feed.cache.current());
+        let config = self.config.borrow().clone();
+        let is_same = self.seen.as_ref().is_some_and(|(listed, configured)| {
+            Arc::ptr_eq(listed, &definitions) && Arc::ptr_eq(configured, &config)
+        });
+        if is_same {
+            intake.unchanged();
+            return Ok(());
+        }
+        let draft = self.draft(&definitions, &config, &feed.cache.current());
+        self.seen = Some((definitions, config));
         let bytes = draft.write();
         if self.written.as_ref() == Some(&bytes) {
             intake.unchanged();
@@ -192,8 +204,12 @@ impl Discovery {
     }
 
     /// The registrations of all servers, in the order of the file.
-    fn draft(&mut self, definitions: &Definitions, catalog: &Catalog) -> Draft {
-        let config = self.config.borrow().clone();
+    fn draft(
+        &mut self,
+        definitions: &Definitions,
+        config: &DiscoveryConfig,
+        catalog: &Catalog,
+    ) -> Draft {
         self.known.retain(|id, _| config.servers.contains(id));
         let mut all = Merged::default();
         for id in &config.servers {

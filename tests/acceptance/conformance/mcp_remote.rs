@@ -19,7 +19,7 @@ use super::everything::{Everything, official};
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// A running `mcp-remote`; killed when dropped.
-struct Remote {
+pub(crate) struct Remote {
     child: Child,
     input: ChildStdin,
     lines: Receiver<Value>,
@@ -28,7 +28,7 @@ struct Remote {
 
 impl Remote {
     /// Starts the release in this directory of `node_modules`.
-    fn start(package: &str, url: &str) -> Self {
+    pub(crate) fn start(package: &str, url: &str) -> Self {
         let config = tempfile::tempdir().expect("a directory");
         let mut command =
             official().node(&official().modules().join(package).join("dist/proxy.js"));
@@ -52,8 +52,17 @@ impl Remote {
         writeln!(self.input, "{message}").expect("mcp-remote reads");
     }
 
+    /// Opens the session.
+    pub(crate) fn open(&mut self) {
+        let about = json!({ "name": "test", "version": "1.0.0" });
+        let params = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": about });
+        let opened = self.result("initialize", &params);
+        assert_eq!(opened["protocolVersion"], LEGACY, "{opened}");
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    }
+
     /// Sends a request and gives its result.
-    fn result(&mut self, method: &str, params: &Value) -> Value {
+    pub(crate) fn result(&mut self, method: &str, params: &Value) -> Value {
         self.send(&json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params }));
         loop {
             let message = self.lines.recv_timeout(ANSWER);
@@ -78,11 +87,7 @@ async fn mcp_remote_calls_tools_in_both_releases() {
     let everything = Everything::start().await;
     for package in ["mcp-remote", "mcp-remote-0.1"] {
         let mut remote = Remote::start(package, &everything.gateway.mcp_url());
-        let about = json!({ "name": "test", "version": "1.0.0" });
-        let params = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": about });
-        let opened = remote.result("initialize", &params);
-        assert_eq!(opened["protocolVersion"], LEGACY, "{package}");
-        remote.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        remote.open();
         let listed = remote.result("tools/list", &json!({}));
         let listed = listed["tools"].as_array().expect("tools");
         assert!(listed.iter().any(|tool| tool["name"] == "test_simple_text"), "{package}");
