@@ -181,6 +181,8 @@ impl CallRecord {
     /// The operation continues. Until its next output it counts as cancelled.
     pub fn reopen(&mut self) {
         self.ended = Outcome::Cancelled;
+        self.error = None;
+        self.denial = None;
     }
 
     /// The operation has its final output.

@@ -44,9 +44,18 @@ use crate::audit::CallRecord;
 
 /// Runs an operation to its end. The future can be dropped at any time; that cancels the operation.
 ///
-/// Each round of input starts with the current catalog and authorizes again. The record is finished
-/// with the final output; an operation that is dropped before is recorded as cancelled.
+/// Each round of input starts with the current catalog and authorizes again. The record has the final
+/// output or the error; an operation that is dropped before is recorded as cancelled.
 pub(crate) async fn invoke(
+    gateway: &Arc<Gateway>,
+    call: &mut Invocation,
+    record: &mut CallRecord,
+) -> Result<Output, Error> {
+    let output = run(gateway, call, record).await;
+    output.inspect_err(|error| error.record_in(record))
+}
+
+async fn run(
     gateway: &Arc<Gateway>,
     call: &mut Invocation,
     record: &mut CallRecord,

@@ -118,7 +118,7 @@ pub enum InvalidFile {
     #[error("the list of servers is empty; add a server")]
     Empty,
     /// Too many servers.
-    #[error("{0} servers, {SERVERS} are allowed")]
+    #[error("{0} servers exceed the limit of {SERVERS}; split the file")]
     TooMany(usize),
 }
 

@@ -87,10 +87,7 @@ async fn run(
     Box::new(move |id| {
         let answer = match &outcome {
             Ok(outcome) => render::result::tool(id, era, outcome),
-            Err(error) => {
-                error.record_in(&mut record);
-                render::call_error(id, era, &tool, error)
-            }
+            Err(error) => render::call_error(id, era, &tool, error),
         };
         record.answered(answer.bytes);
         answer

@@ -204,10 +204,7 @@ async fn subscribed(
             session.watch(&uri, subscribed);
             render::result::raw(incoming.id, "{}")
         }
-        Err(error) => {
-            error.record_in(&mut record);
-            render::relay_error(incoming.id, who.era, (Method::Subscribe, &uri), &error)
-        }
+        Err(error) => render::relay_error(incoming.id, who.era, (Method::Subscribe, &uri), &error),
     };
     record.answered(answer.bytes);
     Ok(answer)
@@ -318,11 +315,13 @@ async fn run(
         if method == Method::TaskResult
             && let Err(error) = tasks::settled(&endpoint, (&call, until), &mut record).await
         {
+            error.record_in(&mut record);
             break Err(error);
         }
         let outcome = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
         let outcome = outcome.and_then(Output::into_result);
         if method == Method::TaskResult && tasks::goes_on(&outcome, until) {
+            record.reopen();
             continue;
         }
         break outcome;
@@ -330,10 +329,7 @@ async fn run(
     Box::new(move |id| {
         let answer = match &outcome {
             Ok(outcome) => render::result::relayed(id, era, method, outcome),
-            Err(error) => {
-                error.record_in(&mut record);
-                render::relay_error(id, era, (method, &subject), error)
-            }
+            Err(error) => render::relay_error(id, era, (method, &subject), error),
         };
         record.answered(answer.bytes);
         answer

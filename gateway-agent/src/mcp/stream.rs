@@ -223,11 +223,8 @@ async fn resources(
         let caller = (who.claim.clone(), who.client.clone());
         let mut call = Invocation::subscription(caller, uri);
         let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
-        let subscribed = output.and_then(Output::into_subscription);
-        if let Err(error) = &subscribed {
-            error.record_in(&mut record);
-        }
-        Some((uri.clone(), subscribed.ok()?))
+        let subscribed = output.and_then(Output::into_subscription).ok()?;
+        Some((uri.clone(), subscribed))
     });
     join_all(watched).await.into_iter().flatten().collect()
 }

@@ -101,7 +101,6 @@ pub(super) async fn list(
         match output.and_then(Output::into_result) {
             Ok(outcome) => Some(result::task(&outcome)),
             Err(error) => {
-                error.record_in(&mut record);
                 if is_gone(&error) {
                     session.begun(|begun| begun.forget(&known));
                 }

@@ -113,7 +113,6 @@ impl StepRunner for Runner {
                     StepOutput { result: Ok(result), steps }
                 }
                 Err(error) => {
-                    error.record_in(&mut record);
                     let result = Err(error.to_step(&tool));
                     let steps = match error {
                         Error::Composition(inner) => Some(inner.steps),

@@ -113,7 +113,7 @@ impl Reader<'_> {
         let mut fields = Fields::new();
         for (name, field) in members.into_iter().filter(|(_, field)| !field.is_null()) {
             if fields.contains_key(name) {
-                self.problem(&field.place, format!("`{name}` is there twice; remove one"));
+                self.problem(&field.place, format!("duplicate field `{name}`; remove one"));
             }
             fields.insert(name, field);
         }

@@ -1,4 +1,4 @@
-//! URIs and task ids in results, under the names that callers know (`upstream/naming.rs`).
+//! URIs and task ids in results, under the names that callers know (`gateway_protocol::naming`).
 //!
 //! Only the places that the specification names are looked at: resource links, embedded resources,
 //! contents, the id of a task, and the result that is embedded in one. Other members of

@@ -148,11 +148,7 @@ impl Watched {
         let mut record = CallRecord::begin(method, self.who.era, &about.audited(), 0, span);
         let mut call = Invocation::task_status(caller, about, self.context.clone());
         let output = pipeline::invoke(gateway, &mut call, &mut record).await;
-        let outcome = output.and_then(Output::into_result);
-        if let Err(error) = &outcome {
-            error.record_in(&mut record);
-        }
-        outcome
+        output.and_then(Output::into_result)
     }
 
     /// Notes what its server said, and gives what of it is to be told.

@@ -70,7 +70,6 @@ async fn call(
     match output.and_then(Output::into_result) {
         Ok(outcome) => outcome.result.result.get().to_owned().into_response(),
         Err(error) => {
-            error.record_in(&mut record);
             let status = match error {
                 Error::Denied(_) => StatusCode::NOT_FOUND,
                 Error::Upstream(_) => StatusCode::BAD_GATEWAY,
