@@ -68,6 +68,8 @@ fn serve_callers(args: &Args) -> Result<(), Failed> {
 /// Findings are warnings: the gateway serves with them.
 fn check(config: &Config) {
     println!("the configuration is good");
+    let left_out = config.mcp_servers.iter().flat_map(|servers| &servers.left_out);
+    left_out.for_each(|problem| println!("warning[server-left-out]: {problem}"));
     match gateway_agent::check::check(config) {
         Ok(found) => found.iter().for_each(|finding| {
             let level = if finding.is_warning() { "warning" } else { "note" };

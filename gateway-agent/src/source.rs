@@ -13,7 +13,7 @@ use registry_follow::{Follower, Timing};
 pub(crate) use self::file::load as load_file;
 pub use self::{
     content::Rejected,
-    discovered::{Discovery, DiscoveryConfig},
+    discovered::{DiscoveredServer, Discovery, DiscoveryConfig},
     settings::{InvalidSource, ScopeConfig, Source, SourceConfig},
 };
 

@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 
 pub use a2a::{CardWishes, agent};
 pub use loose::registry_file;
-pub use mcp::{Naming, Wishes, public_remote, server};
+pub use mcp::{Naming, Wishes, invalid_member, public_remote, server};
 pub use remedy::remedy;
 pub use repair::{By, Repair, Repairs, Unlisted};
 

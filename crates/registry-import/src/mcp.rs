@@ -5,6 +5,7 @@
 //! upstream's" until a person mends it. Prompts and resources are exposed as a whole, because the
 //! registry does not hold them one by one.
 
+mod definition;
 mod refused;
 mod remote;
 mod schema;
@@ -18,6 +19,7 @@ use registry_core::{
 };
 use serde_json::{Map, Value, json};
 
+pub use definition::invalid_member;
 pub use remote::public_remote;
 
 use super::{

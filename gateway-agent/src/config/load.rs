@@ -63,7 +63,11 @@ impl Config {
         let is_optional = args.config.is_none() && is_named;
         let text = match read_text(&file, FILE_BYTES) {
             Ok(text) => text,
-            Err(e) if is_optional && e.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(e) if is_optional && e.kind() == std::io::ErrorKind::NotFound => {
+                // Problems are those of the flags.
+                let servers = args.mcp_servers.clone().unwrap_or(file);
+                return Self::parse(&servers, "", args);
+            }
             Err(e) => {
                 return Err(unread(format!("cannot be read: {e}; name the file with --config")));
             }
@@ -98,7 +102,8 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let tls = tls::read(&root, args);
     let listen = listen(problems, &root, args, tls.as_ref());
     let servers = mcp_servers::read(problems, &root, args);
-    let registry = registry(problems, &root, args, servers.is_some());
+    let has_servers = args.mcp_servers.is_some() || root.find("mcpServers").is_some();
+    let registry = registry(problems, &root, args, has_servers);
     let asks = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     let (identity, proofs) = identity::read(&root, asks);
     let mut targets = target::read(&root, &proofs);

@@ -6,8 +6,9 @@ use gateway_protocol::naming::Prefix;
 use gateway_upstream::{
     Addresses, ChildLimits, SecretSource, TargetConfig, TargetId, TransportConfig,
 };
-use registry_core::{Kind, Name};
+use registry_core::{Digest, Kind, Name};
 use registry_import::mcp_servers::{self, Expanded, McpServer, Transport};
+use serde_json::json;
 
 use super::{
     Args,
@@ -17,7 +18,10 @@ use super::{
     secret,
     target::{check_header, endpoint},
 };
-use crate::{files::read_text, source::DiscoveryConfig};
+use crate::{
+    files::read_text,
+    source::{DiscoveredServer, DiscoveryConfig},
+};
 
 /// `mcpServers.prefix`.
 const PREFIXES: &[(&str, ToolPrefix)] =
@@ -78,7 +82,10 @@ impl Servers {
                 left_out.push(format!("{}: {name}: `targets` has this server", file.display()));
                 continue;
             }
-            servers.push(target.server.clone());
+            servers.push(DiscoveredServer {
+                id: target.server.clone(),
+                origin: origin(&target.transport),
+            });
             targets.push(target);
         }
         DiscoveryConfig { file, servers, has_prefix: prefix == ToolPrefix::Always, left_out }
@@ -107,6 +114,17 @@ fn target(server: McpServer) -> Result<TargetConfig, String> {
     let server = TargetId { kind: Kind::Server, name, version: None };
     let timeout = Some(timeout);
     Ok(TargetConfig { server, prefix, exposes: None, transport, timeout, auto_start })
+}
+
+/// The digest of a program with its arguments, or of a URL.
+fn origin(transport: &TransportConfig) -> Digest {
+    let text = match transport {
+        TransportConfig::Http { url, .. } => url.clone(),
+        TransportConfig::Stdio { command, args, cwd, .. } => {
+            json!([command, args, cwd]).to_string()
+        }
+    };
+    Digest::of(text.as_bytes())
 }
 
 fn secrets(pairs: BTreeMap<String, Expanded>) -> BTreeMap<String, SecretSource> {

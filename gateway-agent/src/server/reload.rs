@@ -148,13 +148,22 @@ impl Reloader {
 
     /// Follows the files, for as long as it is not dropped.
     pub(super) async fn watch(&self) {
-        let (mut last, mut refused) = (Stamps::default(), None);
+        let (mut last, mut refused, mut is_gone) = (Stamps::default(), None, false);
         loop {
             sleep(INTERVAL).await;
             let now = Stamps::of(&self.config()).await;
             let known = self.known.lock().await.clone();
             // Who is still writing changes it once more; who replaces it is not done while it is gone.
-            let is_at_rest = now == last && !now.lacks(&known);
+            let is_same = now == last;
+            if is_same && now.lacks(&known) != is_gone {
+                is_gone = !is_gone;
+                if is_gone {
+                    tracing::warn!(
+                        "a file of the configuration is gone; the configuration stays as it was"
+                    );
+                }
+            }
+            let is_at_rest = is_same && !is_gone;
             last.clone_from(&now);
             if is_at_rest && Some(&now) != refused.as_ref() && now != known {
                 // The log and the metrics tell. What was refused is not looked at again.

@@ -14,11 +14,11 @@ use std::{
 
 use gateway_upstream::{Definitions, Features, TargetId, TargetState, Tools, Upstreams};
 use registry_core::{
-    Catalog, Code, Diagnostic, Kind, Name, Record, RegistryFile, RegistryId, entity::Exposure,
-    live::LiveServer, registry_file::FileError, rules::validate,
+    Catalog, Code, Diagnostic, Digest, Kind, Name, Record, RegistryFile, RegistryId,
+    entity::Exposure, live::LiveServer, registry_file::FileError, rules::validate,
 };
 use registry_import::{
-    By, Draft, Naming, Wishes,
+    By, Draft, Naming, Wishes, invalid_member,
     mcp_servers::{Conflict, Merged},
     server,
 };
@@ -39,6 +39,8 @@ use crate::{
 
 /// `metadata.managedBy` of discovered documents.
 const MANAGER: &str = "discovered";
+/// The key of `metadata` of a discovered server with the digest of what it was discovered from.
+const ORIGIN: &str = "discoveredFrom";
 /// How long the start waits for the first lists.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a change waits for other changes.
@@ -52,11 +54,20 @@ pub struct DiscoveryConfig {
     /// The file.
     pub file: PathBuf,
     /// The servers in the order of the file.
-    pub servers: Vec<TargetId>,
+    pub servers: Vec<DiscoveredServer>,
     /// Whether names of tools begin with their server's name.
     pub has_prefix: bool,
     /// The problems of the servers that were left out.
     pub left_out: Vec<String>,
+}
+
+/// A server of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiscoveredServer {
+    /// Its target.
+    pub id: TargetId,
+    /// The digest of its program or URL. Lists of another program say nothing of this one.
+    pub origin: Digest,
 }
 
 /// Discovers servers, and registers what they list.
@@ -68,18 +79,28 @@ pub struct Discovery {
     file: PathBuf,
     /// The registrations that were made of the servers' lists.
     known: HashMap<TargetId, Known>,
-    /// The servers that were connected for their lists alone.
-    visited: BTreeSet<TargetId>,
+    /// The servers that were connected for their lists alone, each once.
+    visited: HashMap<TargetId, Visit>,
     /// The conflicts that the log has.
     reported: BTreeSet<Conflict>,
     /// What the last registration was made of.
     seen: Option<(Arc<Definitions>, Arc<DiscoveryConfig>)>,
     written: Option<Vec<u8>>,
+    /// Whether the log has that the registry file cannot be written.
+    is_unwritten: bool,
+}
+
+/// A connection to a server for its lists alone.
+#[derive(Debug)]
+struct Visit {
+    origin: Digest,
+    is_over: bool,
 }
 
 /// The registration of a server, and the lists that it was made of.
 #[derive(Debug)]
 struct Known {
+    origin: Digest,
     tools: Arc<Tools>,
     features: Arc<Features>,
     has_prefix: bool,
@@ -99,10 +120,11 @@ impl Discovery {
             upstreams,
             file,
             known: HashMap::new(),
-            visited: BTreeSet::new(),
+            visited: HashMap::new(),
             reported: BTreeSet::new(),
             seen: None,
             written: None,
+            is_unwritten: false,
         }
     }
 
@@ -150,23 +172,48 @@ impl Discovery {
     }
 
     /// Connects servers that are not connected at start and whose tools are unknown; ends their
-    /// connections once they have listed them.
+    /// connections once they have listed them or failed.
     fn visit(&mut self, catalog: &Catalog) {
         let definitions = self.upstreams.definitions().borrow().clone();
         let config = self.config.borrow().clone();
         let health = self.upstreams.health();
-        let idle = |id: &TargetId| {
-            health.iter().any(|t| t.server == *id && matches!(t.state, TargetState::Idle))
-        };
-        for id in &config.servers {
-            let is_listed = definitions.lists(id).is_some();
-            if is_listed && self.visited.remove(id) {
-                self.upstreams.rest(id);
-            } else if !is_listed && idle(id) && registered(catalog, &id.name).is_none() {
-                self.visited.insert(id.clone());
-                self.upstreams.start_again(id);
+        for server in &config.servers {
+            let state = health.iter().find(|target| target.server == server.id);
+            let Some(state) = state.map(|target| &target.state) else { continue };
+            let is_listed = self.lists(server, &definitions).is_some();
+            let visit = self.visited.get_mut(&server.id).filter(|v| v.origin == server.origin);
+            match visit {
+                Some(visit) => {
+                    let is_down = matches!(state, TargetState::Down { .. });
+                    if !visit.is_over && (is_listed || is_down) {
+                        visit.is_over = true;
+                        self.upstreams.rest(&server.id);
+                    }
+                }
+                None if matches!(state, TargetState::Idle)
+                    && !is_listed
+                    && registered(catalog, server, config.has_prefix).is_none() =>
+                {
+                    let visit = Visit { origin: server.origin, is_over: false };
+                    self.visited.insert(server.id.clone(), visit);
+                    self.upstreams.start_again(&server.id);
+                }
+                None => {}
             }
         }
+    }
+
+    /// The lists of a server, unless they are of another program or URL that had its name before.
+    fn lists<'a>(
+        &self,
+        server: &DiscoveredServer,
+        definitions: &'a Definitions,
+    ) -> Option<(&'a Arc<Tools>, &'a Arc<Features>)> {
+        let lists = definitions.lists(&server.id)?;
+        let is_of_another = self.known.get(&server.id).is_some_and(|known| {
+            known.origin != server.origin && Arc::ptr_eq(&known.tools, lists.0)
+        });
+        (!is_of_another).then_some(lists)
     }
 
     /// Registers what the servers list now.
@@ -181,24 +228,30 @@ impl Discovery {
             return Ok(());
         }
         let draft = self.draft(&definitions, &config, &feed.cache.current());
-        self.seen = Some((definitions, config));
         let bytes = draft.write();
         if self.written.as_ref() == Some(&bytes) {
+            self.seen = Some((definitions, config));
             intake.unchanged();
             return Ok(());
         }
         intake.content(bytes.clone()).await?;
-        let (servers, tools) = (draft.servers.len(), draft.tools.len());
-        tracing::info!(servers, tools, "serving discovered MCP servers");
         let (file, content) = (self.file.clone(), bytes.clone());
         let writing = tokio::task::spawn_blocking(move || {
             std::fs::create_dir_all(directory(&file))?;
             replace_synced(&file, &content)
         });
         if let Ok(Err(error)) = writing.await {
-            let file = self.file.display();
-            tracing::warn!(%file, %error, "the discovered registry file cannot be written");
+            if !self.is_unwritten {
+                let file = self.file.display();
+                tracing::warn!(%file, %error, "the discovered registry file cannot be written; free space, or name another directory with --data");
+            }
+            self.is_unwritten = true;
+            return Ok(());
         }
+        let (servers, tools) = (draft.servers.len(), draft.tools.len());
+        tracing::info!(servers, tools, "serving discovered MCP servers");
+        self.is_unwritten = false;
+        self.seen = Some((definitions, config));
         self.written = Some(bytes);
         Ok(())
     }
@@ -210,14 +263,14 @@ impl Discovery {
         config: &DiscoveryConfig,
         catalog: &Catalog,
     ) -> Draft {
-        self.known.retain(|id, _| config.servers.contains(id));
+        self.known.retain(|id, _| config.servers.iter().any(|server| server.id == *id));
         let mut all = Merged::default();
-        for id in &config.servers {
-            let draft = match definitions.lists(id) {
-                Some(lists) => self.of_lists(id, lists, config.has_prefix),
-                None => registered(catalog, &id.name).unwrap_or_default(),
+        for server in &config.servers {
+            let draft = match self.lists(server, definitions) {
+                Some(lists) => self.of_lists(server, lists, config.has_prefix),
+                None => registered(catalog, server, config.has_prefix).unwrap_or_default(),
             };
-            for conflict in all.add(&id.name, draft) {
+            for conflict in all.add(&server.id.name, draft) {
                 if self.reported.insert(conflict.clone()) {
                     tracing::warn!("{conflict}");
                 }
@@ -230,10 +283,11 @@ impl Discovery {
     /// The registration of a server's lists.
     fn of_lists(
         &mut self,
-        id: &TargetId,
+        server: &DiscoveredServer,
         (tools, features): (&Arc<Tools>, &Arc<Features>),
         has_prefix: bool,
     ) -> Draft {
+        let DiscoveredServer { id, origin } = server;
         if let Some(known) = self.known.get(id)
             && Arc::ptr_eq(&known.tools, tools)
             && Arc::ptr_eq(&known.features, features)
@@ -241,8 +295,12 @@ impl Discovery {
         {
             return known.draft.clone();
         }
-        let draft = valid(id, import(&id.name, tools, features, has_prefix));
+        let mut draft = valid(id, import(&id.name, tools, features, has_prefix));
+        for document in &mut draft.servers {
+            document["metadata"][ORIGIN] = stamp(*origin, has_prefix).into();
+        }
         let known = Known {
+            origin: *origin,
             tools: Arc::clone(tools),
             features: Arc::clone(features),
             has_prefix,
@@ -257,15 +315,17 @@ fn import(name: &Name, tools: &Tools, features: &Features, has_prefix: bool) -> 
     let parsed = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).ok();
     let capabilities = features.capabilities();
     let exposed = [("prompts", Exposure::Prompts), ("resources", Exposure::Resources)];
+    let said: Vec<_> = tools.in_order().filter_map(parsed).collect();
+    let unread = said.iter().enumerate().filter_map(|(i, tool)| Some((i, invalid_member(tool)?)));
     let live = LiveServer {
         info: features.info().and_then(parsed).unwrap_or_default(),
-        tools: tools.in_order().filter_map(parsed).collect(),
+        unread: unread.collect(),
+        tools: said,
         features: exposed
             .into_iter()
             .filter(|(c, _)| capabilities.can(c))
             .map(|(_, e)| e)
             .collect(),
-        ..LiveServer::default()
     };
     let prefix = if has_prefix { format!("{name}_") } else { String::new() };
     let naming = Naming { prefix, ..Naming::default() };
@@ -273,7 +333,19 @@ fn import(name: &Name, tools: &Tools, features: &Features, has_prefix: bool) -> 
     for repair in imported.repairs.iter().filter(|repair| repair.by == By::Person) {
         tracing::warn!(target.server = %name, at = repair.pointer, "{}", repair.what);
     }
-    imported.draft
+    let mut draft = imported.draft;
+    // Without its own schema, a tool would be served with the one that was rejected.
+    let has_schemas = |tool: &Value| {
+        let own = live.tools.iter().find(|own| own["name"] == tool["source"]["tool"]);
+        ["inputSchema", "outputSchema"].into_iter().all(|schema| {
+            tool.get(schema).is_some() || own.is_none_or(|own| own.get(schema).is_none())
+        })
+    };
+    draft.tools.retain(has_schemas);
+    let kept: BTreeSet<_> =
+        draft.tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect();
+    draft.provide_only(|tool| kept.contains(tool));
+    draft
 }
 
 /// A server's registration without the tools that the rules reject.
@@ -316,19 +388,28 @@ fn errors(draft: &Draft) -> Vec<Diagnostic> {
     found.into_iter().filter(is_error).collect()
 }
 
+/// What a registration depends on besides the server's lists.
+fn stamp(origin: Digest, has_prefix: bool) -> String {
+    Digest::of(format!("{origin} {has_prefix}").as_bytes()).to_string()
+}
+
 /// A server's registration in a discovered catalog.
-fn registered(catalog: &Catalog, name: &Name) -> Option<Draft> {
+fn registered(catalog: &Catalog, server: &DiscoveredServer, has_prefix: bool) -> Option<Draft> {
     if catalog.registry().as_str() != PLAIN {
         return None;
     }
     let document = |record: &Record| serde_json::from_slice::<Value>(record.document.bytes()).ok();
-    let (_, record) = catalog.versions(Kind::Server, name).next()?;
-    let server = document(record)?;
-    let provided = server["provides"].as_array().cloned().unwrap_or_default();
+    let (_, record) = catalog.versions(Kind::Server, &server.id.name).next()?;
+    let document_of_server = document(record)?;
+    if document_of_server["metadata"][ORIGIN] != stamp(server.origin, has_prefix) {
+        return None;
+    }
+    let provided = document_of_server["provides"].as_array().cloned().unwrap_or_default();
     let tools = provided.iter().filter_map(|entry| {
         let tool = Name::parse(Kind::Tool, entry["tool"].as_str()?).ok()?;
         let (_, record) = catalog.versions(Kind::Tool, &tool).next()?;
         document(record)
     });
-    Some(Draft { tools: tools.collect(), servers: vec![server], ..Draft::default() })
+    let servers = vec![document_of_server];
+    Some(Draft { tools: tools.collect(), servers, ..Draft::default() })
 }

@@ -3,9 +3,10 @@
 use std::{fs, process::Command};
 
 use acceptance::{CtlOutput, binary, eventually};
-use serde_json::json;
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use super::{Standalone, mcp_servers, npm, pypi};
+use super::{Standalone, mcp_servers, npm, pypi, write};
 
 #[tokio::test]
 async fn servers_with_problems_are_reported_and_the_others_are_served() {
@@ -47,6 +48,81 @@ async fn tool_of_a_later_server_with_the_same_name_is_left_out_with_a_warning() 
     .await;
 }
 
+/// A server of 2026-07-28 that lists these tools.
+fn listing(dir: &TempDir, tools: &Value) -> Value {
+    let script = format!(
+        r#"answer() {{ printf '{{"jsonrpc":"2.0","id":%s,"result":%s}}\n' "$id" "$1"; }}
+while IFS= read -r line; do id=${{line#*\"id\":}}; id=${{id%%,*}}; case $line in
+  *'"server/discover"'*) answer '{{"supportedVersions":["2026-07-28"]}}';;
+  *'"tools/list"'*) answer '{{"tools":{tools}}}';;
+  *'"tools/call"'*) answer '{{"resultType":"complete","content":[{{"type":"text","text":"done"}}]}}';;
+esac; done"#
+    );
+    let name = tools[0]["name"].as_str().expect("a name");
+    let file = dir.path().join(format!("{name}.sh"));
+    fs::write(&file, script).expect("written");
+    json!({ "command": "sh", "args": [file] })
+}
+
+fn tool(name: &str) -> Value {
+    json!({ "name": name, "inputSchema": { "type": "object" } })
+}
+
+#[tokio::test]
+async fn tools_with_invalid_definitions_are_left_out() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut untyped = tool("untyped");
+    untyped["annotations"] = json!({ "readOnlyHint": "yes" });
+    let broken = json!({ "name": "broken", "inputSchema": { "type": "objekt" } });
+    let invalid = json!({ "name": "invalid",
+        "inputSchema": { "type": "object", "properties": { "a": { "type": "no-type" } } } });
+    let tools = json!([untyped, broken, invalid, tool("good")]);
+    let standalone = Standalone::start(&mcp_servers([("mixed", listing(&dir, &tools))]), &[]);
+    assert_eq!(standalone.tools().await.into_iter().collect::<Vec<_>>(), ["good"]);
+    for member in ["`annotations.readOnlyHint` is", "`inputSchema.type` is not \"object\""] {
+        assert!(standalone.log().contains(member), "{member}: {}", standalone.log());
+    }
+}
+
+#[tokio::test]
+async fn server_that_fails_before_its_first_call_is_not_restarted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let failing = json!({ "command": "sh", "args": ["-c", "exit 3"], "autoStart": false });
+    let file = mcp_servers([("failing", failing), ("good", listing(&dir, &json!([tool("good")])))]);
+    let standalone = Standalone::start(&file, &["--log", "info"]);
+    assert!(standalone.has("good").await);
+    eventually("the visit is over", || async {
+        standalone.log().contains("upstream was let go target.server=server/failing@*")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tools_of_another_program_are_forgotten() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let lazy = |name: &str| {
+        let mut server = listing(&dir, &json!([tool(name)]));
+        server["autoStart"] = false.into();
+        mcp_servers([("lazy", server)])
+    };
+    let standalone = Standalone::start(&lazy("alpha"), &[]);
+    eventually("its tools are discovered", || standalone.has("alpha")).await;
+    write(standalone.dir.path(), &lazy("beta"));
+    eventually("the other program's tools are discovered", || standalone.has("beta")).await;
+    assert!(!standalone.has("alpha").await);
+}
+
+#[test]
+fn check_names_servers_that_are_left_out() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("servers.json");
+    fs::write(&file, r#"{ "mcpServers": { "a": {} } }"#).expect("written");
+    let mut gateway = Command::new(binary("gateway-agent"));
+    let checked = gateway.arg("--mcp-servers").arg(&file).arg("--check").current_dir(dir.path());
+    let checked: CtlOutput = checked.output().expect("the gateway runs").into();
+    assert!(checked.stdout.contains("/mcpServers/a: the server has neither"), "{checked:?}");
+}
+
 /// The end of a gateway that does not start.
 fn start(content: Option<&str>) -> CtlOutput {
     let dir = tempfile::tempdir().expect("a directory");
@@ -72,5 +148,7 @@ fn file_without_servers_is_an_error_with_its_place() {
         assert_eq!(ended.code, 2, "{content:?}: {ended:?}");
         assert!(ended.stderr.contains("--mcp-servers"), "{content:?}: {ended:?}");
         assert!(ended.stderr.contains(expected), "{content:?}: {ended:?}");
+        assert!(ended.stderr.contains("1 problem"), "{content:?}: {ended:?}");
+        assert!(!ended.stderr.contains("gateway.yaml"), "{content:?}: {ended:?}");
     }
 }
