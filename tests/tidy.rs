@@ -302,6 +302,51 @@ fn paths_after(code: &str, word: &str) -> Vec<String> {
     rest.flat_map(|rest| paths(&rest[..tree_length(rest)])).collect()
 }
 
+/// The paths from the root of the crate in the code of a module such as `pipeline/route`.
+fn paths_of_root(module: &str, code: &str) -> Vec<String> {
+    let depth = module.split('/').count();
+    let mut found = paths_after(code, "crate::");
+    for path in paths_after(&code.replace("self::super", "super"), "super::") {
+        let segments: Vec<_> = path.split("::").collect();
+        let supers = segments.iter().take_while(|segment| **segment == "super").count();
+        if supers + 1 == depth {
+            found.push(segments[supers..].join("::"));
+        }
+    }
+    found
+}
+
+#[test]
+fn paths_of_the_root_are_found_in_all_forms() {
+    for (module, code) in [
+        ("view", "use crate::pipeline::X;"),
+        ("view", "use crate::{a::B, pipeline::{X, Y}};"),
+        ("view", "let x = crate::pipeline::x();"),
+        ("view", "use super::pipeline::X;"),
+        ("view", "use self::super::pipeline::X;"),
+        ("view/offer", "use super::super::pipeline::X;"),
+        ("view/offer", "use super::super::{a::B, pipeline::X};"),
+        ("view/offer", "use super::{super::pipeline::X, c};"),
+        ("view/offer/deep", "super::super::super::pipeline::x()"),
+    ] {
+        let found = paths_of_root(module, code);
+        assert!(found.iter().any(|path| path.starts_with("pipeline::")), "{code}: {found:?}");
+    }
+    assert_eq!(paths_of_root("view/offer", "use super::pipeline::X;"), [""; 0]);
+}
+
+/// `use crate::*` and `use crate as root` hide which modules are imported.
+#[test]
+fn crates_are_not_imported_as_a_whole() {
+    let is_hidden = |path: &String| {
+        let code = code(path);
+        code.contains("crate::*") || code.contains("use crate as ")
+    };
+    let found: Vec<_> = files(&[".rs"]).into_iter().filter(|path| !is_test(path)).collect();
+    let found: Vec<_> = found.into_iter().filter(is_hidden).collect();
+    assert_none("whole crates are imported in", &found);
+}
+
 /// The imports between the top-level modules of a crate.
 fn imports(directory: &str) -> BTreeMap<String, BTreeSet<String>> {
     let sources: Vec<_> = files(&[".rs"])
@@ -314,7 +359,7 @@ fn imports(directory: &str) -> BTreeMap<String, BTreeSet<String>> {
     let first = |path: &str| path.split("::").next().unwrap_or_default().to_owned();
     let mut reexports = BTreeMap::new();
     for (_, code) in sources.iter().filter(|(path, _)| path == "lib") {
-        for path in paths_after(code, "pub use ") {
+        for path in paths_after(code, "use ") {
             let name = path.rsplit([':', ' ']).next().unwrap_or_default();
             reexports.insert(name.to_owned(), first(&path));
         }
@@ -322,10 +367,7 @@ fn imports(directory: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for (path, code) in sources.iter().filter(|(path, _)| path != "lib" && path != "main") {
         let from = top(path);
-        let mut paths = paths_after(code, "crate::");
-        if *path == from {
-            paths.extend(paths_after(code, "super::"));
-        }
+        let paths = paths_of_root(path, code);
         let names = paths.iter().map(|path| first(path));
         let names = names.map(|name| reexports.get(&name).cloned().unwrap_or(name));
         let names = names.filter(|name| modules.contains(name) && *name != from);
