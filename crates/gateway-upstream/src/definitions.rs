@@ -108,6 +108,18 @@ impl Definitions {
         !is_same
     }
 
+    /// Drops the lists of targets that are at another place now, and says whether there were any.
+    pub(crate) fn forget(&mut self, moved: &[TargetId]) -> bool {
+        let before = self.tools.len() + self.features.len();
+        self.tools.retain(|target, _| !moved.contains(target));
+        self.features.retain(|target, _| !moved.contains(target));
+        let is_changed = before != self.tools.len() + self.features.len();
+        if is_changed {
+            self.find_interfaces();
+        }
+        is_changed
+    }
+
     /// Puts in what a server lists now, and says whether that is something else.
     pub fn replace(
         &mut self,

@@ -167,6 +167,13 @@ impl Roster {
     /// Makes these the targets. Those that are configured as before go on as they are.
     pub(super) fn configure(&self, targets: &[TargetConfig], limits: UpstreamLimits) {
         let client = Client::new(targets, limits, self.tasks.clone());
+        let entries = self.entries.load();
+        let is_moved = |target: &&TargetConfig| {
+            let known = entries.get(&target.server);
+            known.is_some_and(|known| known.config.transport != target.transport)
+        };
+        let moved: Vec<_> =
+            targets.iter().filter(is_moved).map(|target| target.server.clone()).collect();
         self.change(|entries| {
             let entry = |config: &TargetConfig| {
                 let known = entries.get(&config.server);
@@ -182,7 +189,11 @@ impl Roster {
         });
         let routing: Routing = targets.iter().map(|target| target.server.clone()).collect();
         self.routing.store(Arc::new(routing.clone()));
-        self.publish.send_if_modified(|all| Arc::make_mut(all).configure(routing));
+        self.publish.send_if_modified(|all| {
+            let all = Arc::make_mut(all);
+            let has_forgotten = all.forget(&moved);
+            all.configure(routing) || has_forgotten
+        });
     }
 
     /// Stops a target, and says whether there is one; its calls are refused until it is started.

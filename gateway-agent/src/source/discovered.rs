@@ -66,7 +66,7 @@ pub struct DiscoveryConfig {
 pub struct DiscoveredServer {
     /// Its target.
     pub id: TargetId,
-    /// The digest of its program or URL. Lists of another program say nothing of this one.
+    /// The digest of its program or URL.
     pub origin: Digest,
 }
 
@@ -100,7 +100,6 @@ struct Visit {
 /// The registration of a server, and the lists that it was made of.
 #[derive(Debug)]
 struct Known {
-    origin: Digest,
     tools: Arc<Tools>,
     features: Arc<Features>,
     has_prefix: bool,
@@ -180,7 +179,7 @@ impl Discovery {
         for server in &config.servers {
             let state = health.iter().find(|target| target.server == server.id);
             let Some(state) = state.map(|target| &target.state) else { continue };
-            let is_listed = self.lists(server, &definitions).is_some();
+            let is_listed = definitions.lists(&server.id).is_some();
             let visit = self.visited.get_mut(&server.id).filter(|v| v.origin == server.origin);
             match visit {
                 Some(visit) => {
@@ -201,19 +200,6 @@ impl Discovery {
                 None => {}
             }
         }
-    }
-
-    /// The lists of a server, unless they are of another program or URL that had its name before.
-    fn lists<'a>(
-        &self,
-        server: &DiscoveredServer,
-        definitions: &'a Definitions,
-    ) -> Option<(&'a Arc<Tools>, &'a Arc<Features>)> {
-        let lists = definitions.lists(&server.id)?;
-        let is_of_another = self.known.get(&server.id).is_some_and(|known| {
-            known.origin != server.origin && Arc::ptr_eq(&known.tools, lists.0)
-        });
-        (!is_of_another).then_some(lists)
     }
 
     /// Registers what the servers list now.
@@ -266,7 +252,7 @@ impl Discovery {
         self.known.retain(|id, _| config.servers.iter().any(|server| server.id == *id));
         let mut all = Merged::default();
         for server in &config.servers {
-            let draft = match self.lists(server, definitions) {
+            let draft = match definitions.lists(&server.id) {
                 Some(lists) => self.of_lists(server, lists, config.has_prefix),
                 None => registered(catalog, server, config.has_prefix).unwrap_or_default(),
             };
@@ -300,7 +286,6 @@ impl Discovery {
             document["metadata"][ORIGIN] = stamp(*origin, has_prefix).into();
         }
         let known = Known {
-            origin: *origin,
             tools: Arc::clone(tools),
             features: Arc::clone(features),
             has_prefix,

@@ -110,6 +110,15 @@ async fn tools_of_another_program_are_forgotten() {
     write(standalone.dir.path(), &lazy("beta"));
     eventually("the other program's tools are discovered", || standalone.has("beta")).await;
     assert!(!standalone.has("alpha").await);
+    // Another program with the same tools.
+    let mut same = lazy("beta");
+    same["mcpServers"]["lazy"]["args"].as_array_mut().expect("arguments").push("again".into());
+    write(standalone.dir.path(), &same);
+    eventually("the change is taken over", || async {
+        standalone.log().matches("upstream was let go").count() >= 3
+    })
+    .await;
+    assert!(standalone.has("beta").await);
 }
 
 #[test]
