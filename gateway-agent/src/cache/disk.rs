@@ -33,7 +33,7 @@ const JOURNAL_FROM_BYTES: u64 = 1024 * 1024;
 pub enum CacheError {
     /// A second gateway.
     #[error(
-        "the cache {} is in use by another gateway; give each its own `registry.cache`",
+        "the cache {} is in use by another gateway; give each its own `registry.cache`, or its own `--data` with `--mcp-servers`",
         .0.display()
     )]
     Locked(PathBuf),
