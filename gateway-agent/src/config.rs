@@ -1,6 +1,7 @@
 //! The gateway's configuration: one strict YAML file, parsed into the settings of each module. All
 //! problems are reported together.
 
+mod ancestors;
 mod args;
 mod auth;
 mod credentials;

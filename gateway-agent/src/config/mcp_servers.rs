@@ -11,7 +11,7 @@ use registry_import::mcp_servers::{self, Expanded, McpServer, Transport};
 use serde_json::json;
 
 use super::{
-    Args,
+    Args, ancestors,
     args::ToolPrefix,
     problem::Problems,
     read::Section,
@@ -54,6 +54,14 @@ pub(super) fn read(problems: &Problems, root: &Section<'_>, args: &Args) -> Opti
     let text = read_text(&file, mcp_servers::FILE_BYTES);
     let text =
         text.map_err(|e| problems.at(0, field, format!("{name} cannot be read: {e}"))).ok()?;
+    let parents = ancestors::for_children(&file);
+    let parents =
+        parents.map_err(|e| problems.at(0, field, format!("{name} cannot be read: {e}"))).ok()?;
+    let Some(parents) = parents else {
+        let remedy = "remove the server that runs `gateway-agent` from it";
+        problems.at(0, field, format!("{name} starts this gateway again; {remedy}"));
+        return None;
+    };
     let found = mcp_servers::parse(&text, &secret::variable);
     let found = found.map_err(|e| problems.at(0, field, format!("{name}: {e}"))).ok()?;
     let mut left_out: Vec<_> =
@@ -61,7 +69,7 @@ pub(super) fn read(problems: &Problems, root: &Section<'_>, args: &Args) -> Opti
     let mut targets = Vec::new();
     for server in found.servers {
         let label = server.name.clone();
-        match target(server) {
+        match target(server, &parents) {
             Ok(target) => targets.push(target),
             Err(problem) => left_out.push(format!("{name}: {label}: {problem}")),
         }
@@ -92,7 +100,7 @@ impl Servers {
     }
 }
 
-fn target(server: McpServer) -> Result<TargetConfig, String> {
+fn target(server: McpServer, parents: &str) -> Result<TargetConfig, String> {
     let McpServer { name, transport, timeout, auto_start } = server;
     let transport = match transport {
         Transport::Http { url, headers } => {
@@ -104,7 +112,7 @@ fn target(server: McpServer) -> Result<TargetConfig, String> {
         Transport::Stdio { command, args, env, cwd } => TransportConfig::Stdio {
             command: command.into(),
             args,
-            env: environment(env),
+            env: environment(env, parents),
             cwd,
             limits: ChildLimits::default(),
             most_own: None,
@@ -131,9 +139,13 @@ fn secrets(pairs: BTreeMap<String, Expanded>) -> BTreeMap<String, SecretSource> 
     pairs.into_iter().map(|(name, text)| (name, SecretSource::text(text.value))).collect()
 }
 
-fn environment(written: BTreeMap<String, Expanded>) -> BTreeMap<String, SecretSource> {
+fn environment(
+    written: BTreeMap<String, Expanded>,
+    parents: &str,
+) -> BTreeMap<String, SecretSource> {
     let inherited = INHERITED
         .into_iter()
         .filter_map(|name| Some((name.to_owned(), SecretSource::text(secret::variable(name)?))));
-    inherited.chain(secrets(written)).collect()
+    let parents = (ancestors::VARIABLE.to_owned(), SecretSource::text(parents));
+    inherited.chain(secrets(written)).chain([parents]).collect()
 }
