@@ -19,7 +19,7 @@ use tokio::{
     net::TcpListener,
     sync::oneshot,
     task::JoinHandle,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -49,7 +49,7 @@ use crate::{
 /// How long requests to the admin address may take to finish after the callers' have.
 const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
-/// How long the only user of an embedded gateway waits for the catalog and the upstreams.
+/// The longest start of an embedded gateway: its user waits for the catalog and the upstreams.
 const EMBEDDED_START: Duration = Duration::from_secs(5);
 /// Between two looks whether they are there.
 const LOOK: Duration = Duration::from_millis(10);
@@ -122,6 +122,7 @@ pub async fn run(
         tracer,
         gateway,
     } = Assembly::open(&config).await?;
+    let start = EmbeddedStart::begin(&config.registry.source.address, &upstreams);
     let mcp = Mcp::new(gateway.clone());
     let reloader =
         Arc::new(Reloader::new((config.clone(), stamps), gateway.clone(), contracts.clone()));
@@ -134,11 +135,8 @@ pub async fn run(
         admission: config.registry.admission(),
         stop: stop.clone(),
     };
-    let mut discovery = Discovery::new(
-        reloader.mcp_servers(),
-        upstreams.clone(),
-        config.args.data().join("registry.json"),
-    );
+    let discovered = config.args.data().join("registry.json");
+    let mut discovery = Discovery::new(reloader.mcp_servers(), upstreams.clone(), discovered);
     let health = Health {
         cache: cache.clone(),
         watchman: watchman.clone(),
@@ -167,7 +165,7 @@ pub async fn run(
     let kept = (cache, writer);
     let mut running = match entry {
         Entry::Socket(listener) => Running::start(door(listener), callers, kept, stop)?,
-        Entry::Routes(sender) => Running::embed((sender, callers), kept, &upstreams, stop),
+        Entry::Routes(sender) => Running::embed((sender, callers), kept, start, stop),
     };
     running.admin = admin.map(|(door, router)| running.serve_admin(door, router));
     let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
@@ -346,10 +344,10 @@ impl Running {
     fn embed(
         (sender, routes): (oneshot::Sender<Router>, Router),
         (cache, writer): (Cache, Writer),
-        upstreams: &Arc<Upstreams>,
+        start: EmbeddedStart,
         stop: CancellationToken,
     ) -> Self {
-        tokio::spawn(send_when_ready(sender, routes, (cache.clone(), Arc::clone(upstreams))));
+        tokio::spawn(start.send_when_ready(sender, routes, cache.clone()));
         let cut = CancellationToken::new();
         let serving = tokio::spawn(stop.clone().cancelled_owned());
         Self::with(serving, (stop, cut), (cache, writer))
@@ -416,26 +414,38 @@ impl Running {
     }
 }
 
-/// Sends the routes to their only user once the catalog is there and every upstream was tried, so
-/// that its first list is complete.
-async fn send_when_ready(
-    sender: oneshot::Sender<Router>,
-    routes: Router,
-    (cache, upstreams): (Cache, Arc<Upstreams>),
-) {
-    let is_ready = || {
+/// The start of an embedded gateway, whose only user gets the routes at its end.
+struct EmbeddedStart {
+    deadline: Instant,
+    /// The upstreams whose first attempts decide whether the first list is complete. `None`: the
+    /// catalog was discovered at the upstreams, and calls wait for those that are connecting.
+    awaited: Option<Arc<Upstreams>>,
+}
+
+impl EmbeddedStart {
+    fn begin(source: &Source, upstreams: &Arc<Upstreams>) -> Self {
+        let is_discovered = matches!(source, Source::Discovered);
+        let awaited = (!is_discovered).then(|| Arc::clone(upstreams));
+        Self { deadline: Instant::now() + EMBEDDED_START, awaited }
+    }
+
+    /// Sends the routes once the gateway is ready, at the deadline at the latest.
+    async fn send_when_ready(self, sender: oneshot::Sender<Router>, routes: Router, cache: Cache) {
         let is_tried = |target: &TargetHealth| !matches!(target.state, TargetState::Connecting);
-        cache.has_catalog() && upstreams.health().iter().all(is_tried)
-    };
-    let ready = async {
-        while !is_ready() {
-            sleep(LOOK).await;
-        }
-    };
-    let _ = timeout(EMBEDDED_START, ready).await;
-    tracing::info!("the embedded gateway is ready (catalog {})", origin(&cache));
-    // Without a user, the gateway is about to end.
-    let _ = sender.send(routes);
+        let is_ready = || {
+            let are_tried = |upstreams: &Arc<Upstreams>| upstreams.health().iter().all(is_tried);
+            cache.has_catalog() && self.awaited.as_ref().is_none_or(are_tried)
+        };
+        let ready = async {
+            while !is_ready() {
+                sleep(LOOK).await;
+            }
+        };
+        let _ = timeout_at(self.deadline, ready).await;
+        tracing::info!("the embedded gateway is ready (catalog {})", origin(&cache));
+        // Without a user, the gateway is about to end.
+        let _ = sender.send(routes);
+    }
 }
 
 /// The origin of the catalog at the start.
