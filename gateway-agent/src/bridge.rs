@@ -94,6 +94,8 @@ pub async fn run(
         // The client has closed standard output.
         _ = &mut writing => Ok(false),
     };
+    // A client that sends no more does not wait for a gateway that is starting.
+    bridge.endpoint.end_start();
     drop(in_order);
     bridge.end(sending, read.as_ref().is_ok_and(|is_finished| *is_finished)).await;
     drop(bridge);
@@ -189,9 +191,9 @@ impl Bridge {
         }
         let bridge = Arc::clone(self);
         self.tasks.spawn(async move {
-            let exchanges = join_all(work.iter().map(|(asked, slot)| bridge.exchange(asked, slot)));
-            let Some(answers) = bridge.stop.run_until_cancelled(exchanges).await else { return };
-            responses.extend(answers.into_iter().flatten());
+            let exchanges =
+                work.iter().map(|(asked, slot)| bridge.exchange_until_stop(asked, slot));
+            responses.extend(join_all(exchanges).await.into_iter().flatten());
             if !responses.is_empty() {
                 bridge.output.send([b"[", &*responses.join(&b","[..]), b"]"].concat()).await;
             }
@@ -209,8 +211,7 @@ impl Bridge {
     fn spawn(self: &Arc<Self>, (asked, slot): (Asked, Slot)) {
         let bridge = Arc::clone(self);
         self.tasks.spawn(async move {
-            let exchange = bridge.exchange(&asked, &slot);
-            if let Some(Some(response)) = bridge.stop.run_until_cancelled(exchange).await {
+            if let Some(response) = bridge.exchange_until_stop(&asked, &slot).await {
                 // The client may use the id again as soon as it has the response.
                 drop(slot);
                 bridge.output.send(response).await;

@@ -19,7 +19,8 @@ use hyper_util::client::legacy;
 use registry_core::Secret;
 use registry_follow::Credentials;
 use registry_tls::{ClientFiles, InvalidFile};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 /// How long a connection may stay idle. The gateway closes idle connections after 30 s.
@@ -102,8 +103,10 @@ pub struct Endpoint {
     headers: HeaderMap,
     authorization: Arc<ArcSwapOption<HeaderValue>>,
     token_file: Option<PathBuf>,
-    /// Until then, requests wait for a gateway that is not reachable.
-    patient_until: Instant,
+    /// Requests wait until then for a gateway that is not reachable.
+    start_until: Instant,
+    /// Cancelled when requests wait no longer.
+    started: CancellationToken,
 }
 
 #[derive(Debug, Clone)]
@@ -159,8 +162,15 @@ impl Endpoint {
             Some(Token::File(path)) => Some(path.clone()),
             _ => None,
         };
-        let patient_until = Instant::now() + START;
-        Ok(Self { transport, uri, headers, authorization, token_file, patient_until })
+        Ok(Self {
+            transport,
+            uri,
+            headers,
+            authorization,
+            token_file,
+            start_until: Instant::now() + START,
+            started: CancellationToken::new(),
+        })
     }
 
     /// Its name in messages.
@@ -169,6 +179,11 @@ impl Endpoint {
             Transport::Http(_) => format!("the gateway at {}", self.uri),
             Transport::Routes(_) => "the embedded gateway".to_owned(),
         }
+    }
+
+    /// Stops waiting for a gateway that is starting.
+    pub(super) fn end_start(&self) {
+        self.started.cancel();
     }
 
     /// A request that carries a message.
@@ -219,8 +234,11 @@ impl Endpoint {
             *request.uri_mut() = self.uri.clone();
             *request.headers_mut() = headers.clone();
             match self.transport.send(request).await {
-                Err(Lost::NotSent(_)) if Instant::now() < self.patient_until => {
-                    tokio::time::sleep(PAUSE).await;
+                Err(Lost::NotSent(reason)) => {
+                    let pause = self.started.run_until_cancelled(sleep(PAUSE));
+                    if Instant::now() >= self.start_until || pause.await.is_none() {
+                        return Err(Lost::NotSent(reason));
+                    }
                 }
                 outcome => return outcome,
             }

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
     endpoint::Lost,
     failure::{Failure, backoff},
     incoming::Asked,
-    running::Slot,
+    running::{Kind, Slot},
     session::Bound,
 };
 use crate::mcp::LAST_EVENT_HEADER;
@@ -31,6 +31,8 @@ const RESUMES: u32 = 8;
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How long the rest of a stream is read after the response, so that its connection is used again.
 const REST: Duration = Duration::from_millis(500);
+/// The longest wait for a session that is opened again, and for its state.
+pub(super) const OPENING: Duration = Duration::from_secs(10);
 /// The acknowledgment at the start of a `subscriptions/listen`.
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
@@ -71,8 +73,20 @@ impl Bridge {
         }
     }
 
+    /// Like `exchange`. A request that the end of the bridge cuts off gets an error.
+    pub(super) async fn exchange_until_stop(&self, asked: &Asked, slot: &Slot) -> Option<Bytes> {
+        if let Some(response) = self.stop.run_until_cancelled(self.exchange(asked, slot)).await {
+            return response;
+        }
+        if slot.cancelled.is_cancelled() || asked.kind() == Kind::Subscription {
+            return None;
+        }
+        let failure = self.lost(Lost::Unknown("the bridge ends".to_owned()));
+        Some(failure.response(asked.id()))
+    }
+
     async fn ask(&self, asked: &Asked, cancelled: &CancellationToken) -> Result<Bytes, Failure> {
-        let (mut tried, mut is_repeated, mut failures) = (Vec::new(), false, 0);
+        let (mut tried, mut is_repeated, mut backoff) = (Vec::new(), false, backoff());
         loop {
             let bound = if asked.is_modern() || &*asked.method == "initialize" {
                 Bound::default()
@@ -101,8 +115,7 @@ impl Bridge {
             };
             let is_lost = matches!(failure, Failure::Unknown { .. } | Failure::Unreachable { .. });
             if is_lost && asked.acknowledged.load(Ordering::Relaxed) {
-                sleep(backoff(failures)).await;
-                failures += 1;
+                sleep(backoff.wait()).await;
             } else if matches!(failure, Failure::Unknown { .. })
                 && asked.is_repeatable()
                 && !is_repeated
@@ -274,8 +287,9 @@ impl Bridge {
     /// Resumes a stream after the last event that arrived.
     async fn resume(&self, bound: &Bound, events: &mut Events) -> Option<Body> {
         let last_event = HeaderValue::from_str(events.last_id()?).ok()?;
-        for failures in 0..RESUMES {
-            let pause = events.retry().unwrap_or_else(|| backoff(failures));
+        let mut backoff = backoff();
+        for _ in 0..RESUMES {
+            let pause = events.retry().unwrap_or_else(|| backoff.wait());
             sleep(pause.min(LONGEST_PAUSE)).await;
             let mut headers = bound.headers.clone();
             headers.insert(LAST_EVENT_HEADER, last_event.clone());
@@ -318,9 +332,21 @@ impl Bridge {
 
     /// Opens the session again after the gateway lost this one. Concurrent callers share one attempt.
     pub(super) async fn open_again(&self, lost: u64) -> Result<(), Failure> {
-        let _turn = self.session.opening.lock().await;
+        // The wait for the attempt of another caller counts, too. That attempt ends earlier.
+        let deadline = Instant::now() + OPENING;
+        let late = || self.session_failure(format!("no response within {OPENING:?}"));
+        let turn = timeout_at(deadline, self.session.opening.lock()).await;
+        let _turn = turn.map_err(|_| late())?;
         let Some(initialize) = self.session.to_open_again(lost) else { return Ok(()) };
-        let failed = |reason: String| Failure::Session { gateway: self.endpoint.name(), reason };
+        timeout_at(deadline, self.initialize_again(initialize)).await.map_err(|_| late())??;
+        tracing::info!("the gateway lost the session; a new one is open");
+        self.restore(&self.session.bound(), deadline).await;
+        Ok(())
+    }
+
+    /// Sends the `initialize` of the client again, and its `notifications/initialized`.
+    async fn initialize_again(&self, initialize: Bytes) -> Result<(), Failure> {
+        let failed = |reason| self.session_failure(reason);
         let Ok(Message::Request(request)) = jsonrpc::parse(&initialize, self.limits()) else {
             return Err(failed("the client sent no `initialize`".to_owned()));
         };
@@ -337,24 +363,32 @@ impl Bridge {
             }
             Err(failure) => return Err(failed(failure.to_string())),
         }
-        tracing::info!("the gateway lost the session; a new one is open");
-        let bound = self.session.bound();
         if self.session.is_initialized() {
             let notification = jsonrpc::notification("notifications/initialized", None);
-            let sent = self.endpoint.post(bound.headers.clone(), notification).await;
+            let sent = self.endpoint.post(self.session.bound().headers, notification).await;
             sent.map_err(|lost| self.lost(lost))?;
         }
-        self.restore(&bound).await;
         Ok(())
     }
 
-    /// Gives the session the log level and the watched resources that the client asked for.
-    pub(super) async fn restore(&self, bound: &Bound) {
-        for body in self.session.kept() {
-            // The client has had its response. A failure shows in the log of the gateway.
-            if let Ok(response) = self.endpoint.post(bound.headers.clone(), body).await {
-                let _ = self.whole(response.into_body()).await;
+    fn session_failure(&self, reason: String) -> Failure {
+        Failure::Session { gateway: self.endpoint.name(), reason }
+    }
+
+    /// Restores the log level and the resource subscriptions of the session.
+    pub(super) async fn restore(&self, bound: &Bound, deadline: Instant) {
+        let restoring = async {
+            for body in self.session.kept() {
+                // The client has had its response. A failure shows in the log of the gateway.
+                if let Ok(response) = self.endpoint.post(bound.headers.clone(), body).await {
+                    let _ = self.whole(response.into_body()).await;
+                }
             }
+        };
+        if timeout_at(deadline, restoring).await.is_err() {
+            tracing::warn!(
+                "the log level and the resource subscriptions were not restored in time"
+            );
         }
     }
 

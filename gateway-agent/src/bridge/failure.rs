@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gateway_protocol::jsonrpc::{self, ErrorObject, Id, Invalid, code};
 use http::StatusCode;
+use retry_backoff::Backoff;
 use serde_json::value::RawValue;
 
 use super::endpoint::Lost;
@@ -128,9 +129,7 @@ fn error(id: Option<Id<'_>>, code: i64, reason: &str, message: String) -> Bytes 
     jsonrpc::error(id, &error)
 }
 
-/// The pause before another attempt at a stream, doubled with each failure.
-pub(super) fn backoff(failures: u32) -> Duration {
-    const FIRST: Duration = Duration::from_millis(250);
-    const LONGEST: Duration = Duration::from_secs(5);
-    FIRST.saturating_mul(1 << failures.min(6)).min(LONGEST)
+/// The delays between the attempts at a stream.
+pub(super) fn backoff() -> Backoff {
+    Backoff::new(Duration::from_millis(250), Duration::from_secs(5))
 }

@@ -4,9 +4,14 @@ use axum::body::Body;
 use gateway_protocol::sse::Events;
 use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use super::{Bridge, exchange::is_stream, failure::backoff, session::Bound};
+use super::{
+    Bridge,
+    exchange::{OPENING, is_stream},
+    failure::backoff,
+    session::Bound,
+};
 use crate::mcp::LAST_EVENT_HEADER;
 
 impl Bridge {
@@ -31,7 +36,7 @@ impl Bridge {
     /// Follows the stream of one session. Returns if the gateway offers none.
     async fn follow(&self, bound: &Bound) {
         let mut events = Events::new(self.sizes.response_bytes);
-        let mut failures = 0;
+        let (mut has_failed, mut backoff) = (false, backoff());
         loop {
             let mut headers = bound.headers.clone();
             let last_event = events.last_id().and_then(|id| HeaderValue::from_str(id).ok());
@@ -39,15 +44,13 @@ impl Bridge {
             headers.extend(last_event.map(|id| (LAST_EVENT_HEADER, id)));
             match self.endpoint.get(headers).await {
                 Ok(response) if is_stream(&response) => {
-                    if failures > 0 {
+                    if has_failed {
                         // The gateway was restarted: it knows the session, but not its state.
-                        self.restore(bound).await;
+                        self.restore(bound, Instant::now() + OPENING).await;
                     }
                     events.restart();
-                    failures = 0;
-                    if self.read(response.into_body(), &mut events).await {
-                        failures += 1;
-                    }
+                    backoff.reset();
+                    has_failed = self.read(response.into_body(), &mut events).await;
                 }
                 Ok(response) => match response.status() {
                     StatusCode::METHOD_NOT_ALLOWED => return,
@@ -59,17 +62,17 @@ impl Bridge {
                         if let Err(failure) = self.open_again(bound.generation).await {
                             tracing::debug!("{failure}");
                         }
-                        failures += 1;
+                        has_failed = true;
                     }
                     status => {
                         self.endpoint.reload_token();
                         tracing::debug!(%status, "the gateway does not open its event stream");
-                        failures += 1;
+                        has_failed = true;
                     }
                 },
-                Err(_) => failures += 1,
+                Err(_) => has_failed = true,
             }
-            sleep(events.retry().unwrap_or_else(|| backoff(failures))).await;
+            sleep(events.retry().unwrap_or_else(|| backoff.wait())).await;
         }
     }
 

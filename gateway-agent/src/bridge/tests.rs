@@ -479,5 +479,39 @@ async fn signal_ends_the_bridge_while_requests_run() {
     client.request(&json!(1), "tools/call", &json!({"name": "a", "_meta": meta()})).await;
     client.seen("tools/call", 1).await;
     client.stop.send(()).unwrap();
+    let line = client.from.next_line().await.unwrap().expect("a response");
+    let response: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&response["id"], reason(&response)), (&json!(1), "outcome-unknown"));
     timeout(Duration::from_secs(3), client.bridge).await.expect("an end").unwrap().unwrap();
+}
+
+fn reason(response: &Value) -> &str {
+    response["error"]["data"]["reason"].as_str().unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn hanging_session_is_given_up_for_all_callers() {
+    let opened = AtomicUsize::new(0);
+    let mut client = Client::in_session(move |seen| match seen.name() {
+        "initialize" if opened.fetch_add(1, Ordering::Relaxed) == 0 => {
+            seen.initialized("one", LEGACY)
+        }
+        "initialize" => {
+            let body = Body::from_stream(stream::pending::<Result<String, io::Error>>());
+            Response::builder().header("content-type", "application/json").body(body).unwrap()
+        }
+        "notifications/initialized" => empty(202),
+        "GET" => empty(405),
+        _ => seen.error(404, -32600),
+    })
+    .await;
+    let begin = tokio::time::Instant::now();
+    for id in 1..=3 {
+        client.request(&json!(id), "ping", &json!({})).await;
+    }
+    for _ in 1..=3 {
+        let response = client.receive().await;
+        assert_eq!(reason(&response), "session-lost", "{response}");
+    }
+    assert!(begin.elapsed() < Duration::from_secs(11), "{:?}", begin.elapsed());
 }
