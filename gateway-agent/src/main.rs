@@ -158,7 +158,7 @@ async fn until_signals(
     let stop = CancellationToken::new();
     tokio::select! {
         ended = work(stop.clone()) => ended,
-        () = signals.twice(stop) => Err("told to stop a second time: calls are cut off".to_owned()),
+        () = signals.twice(stop) => Err("received a second signal: running calls are cut off".to_owned()),
     }
 }
 

@@ -20,9 +20,32 @@ const ENVELOPE_BYTES: usize = 1024 * 1024;
 
 /// Serves one client.
 pub(crate) fn run(args: &Args, bridge: &StdioArgs) -> Result<(), Failed> {
+    check(args, bridge).map_err(|message| (MISCONFIGURED, message))?;
     match &bridge.gateway {
         Some(url) => connect(url, bridge),
         None => embed(args, bridge),
+    }
+}
+
+/// Checks that the flags name one gateway. The flag parser cannot: some flags may precede `stdio`.
+fn check(args: &Args, bridge: &StdioArgs) -> Result<(), String> {
+    let flags = [
+        ("--mcp-servers", args.mcp_servers.is_some()),
+        ("--config", args.config.is_some()),
+        ("--registry", args.registry.is_some()),
+    ];
+    let set = flags.into_iter().find_map(|(flag, is_set)| is_set.then_some(flag));
+    match (bridge.gateway.is_some(), set) {
+        (true, Some(flag)) => Err(format!(
+            "--gateway connects to a running gateway, and {flag} configures one in this process; \
+             remove one of them or its environment variable"
+        )),
+        (false, None) if !args.file().exists() => Err(format!(
+            "no gateway is named, and {} does not exist: connect to a running gateway with \
+             --gateway URL, or start one in this process with --mcp-servers FILE or --config FILE",
+            args.file().display()
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -415,7 +415,14 @@ fn init(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
 #[test]
 fn config_init_writes_a_file_that_is_checked() {
     let dir = tempfile::tempdir().expect("a directory");
-    assert_eq!(init(dir.path(), &[]), (Some(0), String::new(), String::new()));
+    let (code, output, log) = init(dir.path(), &[]);
+    assert_eq!((code, output.as_str()), (Some(0), ""), "{log}");
+    assert!(
+        log.contains("written: ./gateway.yaml\n") && log.contains("`registry.source`"),
+        "{log}"
+    );
+    let (code, _, log) = init(dir.path(), &["."]);
+    assert!(code == Some(2) && log.contains("is a directory"), "{log}");
     let file = dir.path().join("gateway.yaml");
     let written = fs::read_to_string(&file).expect("a file");
     assert_eq!(init(dir.path(), &["-"]).1, written);

@@ -18,6 +18,9 @@ pub enum NotWritten {
     /// There is one already.
     #[error("{} exists; overwrite it with --force", .0.display())]
     Exists(PathBuf),
+    /// The path of a directory.
+    #[error("{} is a directory; name a file, for instance {}", .0.display(), .0.join("gateway.yaml").display())]
+    Directory(PathBuf),
     /// The file system.
     #[error("cannot write {}: {source}", .path.display())]
     Io {
@@ -31,7 +34,7 @@ pub enum NotWritten {
 impl NotWritten {
     /// Whether other arguments help.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Exists(_))
+        matches!(self, Self::Exists(_) | Self::Directory(_))
     }
 }
 
@@ -41,11 +44,21 @@ pub fn init(args: &InitArgs) -> Result<(), NotWritten> {
     if args.path == Path::new("-") {
         return io::stdout().write_all(TEMPLATE.as_bytes()).map_err(failed);
     }
+    if args.path.is_dir() {
+        return Err(NotWritten::Directory(args.path.clone()));
+    }
     let mut options = File::options();
     options.write(true).truncate(args.force).create(args.force).create_new(!args.force);
     let mut file = options.open(&args.path).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => NotWritten::Exists(args.path.clone()),
         _ => failed(source),
     })?;
-    file.write_all(TEMPLATE.as_bytes()).map_err(failed)
+    file.write_all(TEMPLATE.as_bytes()).map_err(failed)?;
+    let path = args.path.display();
+    eprintln!("written: {path}");
+    eprintln!(
+        "next: set `registry.source` in it, then run `gateway-agent --config {path} --check`; or \
+         add `--mcp-servers FILE` to that command"
+    );
+    Ok(())
 }

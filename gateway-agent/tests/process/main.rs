@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 
 mod children;
+mod stdio;
 
 use std::{
     fs::{self, File},
@@ -162,7 +163,11 @@ fn a_second_signal_ends_it_at_once() {
     assert!(gateway.child.try_wait().expect("a status").is_none(), "a hang-up is no second one");
     gateway.signal("INT");
     assert_eq!(gateway.ended().code(), Some(1));
-    assert!(gateway.log().contains("told to stop a second time"), "{}", gateway.log());
+    assert!(
+        gateway.log().contains("received a second signal: running calls are cut off"),
+        "{}",
+        gateway.log()
+    );
 }
 
 #[test]

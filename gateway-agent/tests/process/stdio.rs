@@ -1,0 +1,98 @@
+//! `gateway-agent stdio` for one client.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_gateway-agent");
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+
+/// Starts `gateway-agent stdio` with its state in a directory.
+fn start(directory: &Path, arguments: &[&str]) -> Child {
+    let mut command = Command::new(PROGRAM);
+    command.arg("stdio").args(arguments).current_dir(directory);
+    command.env("XDG_STATE_HOME", directory.join("state"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("a gateway")
+}
+
+/// Sends one line, closes standard input, and waits for the end.
+fn run(directory: &Path, arguments: &[&str], line: &str) -> Output {
+    let mut child = start(directory, arguments);
+    let mut input = child.stdin.take().expect("piped");
+    // A gateway that rejects its arguments does not read.
+    let _ = writeln!(input, "{line}");
+    drop(input);
+    child.wait_with_output().expect("an end")
+}
+
+#[test]
+fn unreachable_gateway_is_reported_at_end_of_input() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let begin = Instant::now();
+    let output = run(dir.path(), &["--gateway", "http://127.0.0.1:1"], ping);
+    let answer = String::from_utf8_lossy(&output.stdout);
+    assert!(answer.contains("gateway-unreachable") && answer.contains(r#""id":1"#), "{answer}");
+    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn flags_must_name_one_gateway() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let gateway = ["--gateway", "http://127.0.0.1:1"];
+    for flag in ["--mcp-servers", "--config", "--registry"] {
+        let output = run(dir.path(), &[&gateway[..], &[flag, "file"]].concat(), "");
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{log}");
+        assert!(log.contains(flag) && log.contains("remove one of them"), "{log}");
+    }
+    let output = run(dir.path(), &[], "");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{log}");
+    assert!(log.contains("--gateway") && log.contains("--mcp-servers"), "{log}");
+}
+
+#[test]
+fn gateway_that_starts_itself_ends_with_a_reason() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // The program in the middle stands between the gateways, and it notes each start.
+    let script = format!(
+        "echo started >> starts\n\"{PROGRAM}\" stdio --mcp-servers ./self.json 2>> log\n\
+         echo $? >> codes\n"
+    );
+    fs::write(dir.path().join("inner.sh"), script).expect("a script");
+    let servers = r#"{"mcpServers":{"gw":{"command":"sh","args":["inner.sh"]}}}"#;
+    fs::write(dir.path().join("self.json"), servers).expect("a file");
+    let output = run(dir.path(), &["--mcp-servers", "self.json"], INITIALIZE);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("serverInfo"));
+    let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
+    let log = read("log");
+    assert!(log.contains("self.json starts this gateway again; remove the server"), "{log}");
+    assert!(read("codes").lines().all(|code| code == "2"), "{}", read("codes"));
+    assert!(read("starts").lines().count() < 20, "{}", read("starts"));
+}
+
+#[test]
+fn hanging_server_delays_only_the_first_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let servers = r#"{"mcpServers":{"slow":{"command":"sleep","args":["60"]}}}"#;
+    fs::write(dir.path().join("servers.json"), servers).expect("a file");
+    for limit in [8, 3].map(Duration::from_secs) {
+        let begin = Instant::now();
+        let mut child = start(dir.path(), &["--mcp-servers", "servers.json"]);
+        let mut input = child.stdin.take().expect("piped");
+        writeln!(input, "{INITIALIZE}").expect("sent");
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        output.read_line(&mut line).expect("a line");
+        assert!(line.contains("serverInfo"), "{line}");
+        assert!(begin.elapsed() < limit, "{:?}", begin.elapsed());
+        drop(input);
+        assert!(child.wait().expect("an end").success());
+    }
+}
