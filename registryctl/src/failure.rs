@@ -15,7 +15,7 @@ use registry_proto::v1;
 use crate::{
     input::Unreadable,
     report::{Finding, Report},
-    style::{Paint, Style, printable},
+    style::{Paint, Style, printable_lines},
 };
 
 /// Why a command did not do what it was asked.
@@ -212,8 +212,8 @@ impl Failure {
             _ => String::new(),
         };
         let help = self.help().map(|help| format!("  = help: {help}\n")).unwrap_or_default();
-        let (head, message) = (style.paint(Paint::Bad, "error"), self.to_string());
-        let text = format!("{findings}{head}: {}\n{help}", printable(&message));
+        let head = style.paint(Paint::Bad, "error");
+        let text = format!("{findings}{head}: {}\n{help}", printable_lines(&self.to_string()));
         // When standard error is gone too, the exit code has to do.
         let _ = io::stderr().write_all(text.as_bytes());
         ExitCode::from(code)

@@ -80,6 +80,11 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
         .collect()
 }
 
+/// The lines of a text, each without control characters.
+pub(crate) fn printable_lines(text: &str) -> String {
+    text.lines().map(printable).collect::<Vec<_>>().join("\n")
+}
+
 /// Characters that change the order in which a line is shown.
 fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -93,6 +98,7 @@ mod tests {
     fn nothing_printed_can_steer_the_terminal() {
         assert_eq!(printable("plain größe"), "plain größe");
         assert_eq!(printable("a\x1b[2Jb\tc\u{202e}d"), "a\u{fffd}[2Jb c\u{fffd}d");
+        assert_eq!(printable_lines("a\n  b\x1bc\r\n"), "a\n  b\u{fffd}c");
         assert_eq!(Style::Plain.paint(Paint::Bad, "x"), "x");
         assert_eq!(Style::Coloured.paint(Paint::Dim, "x"), "\x1b[2mx\x1b[0m");
     }
