@@ -12,6 +12,7 @@ mod copy;
 mod credentials;
 mod diff;
 mod failure;
+mod flow;
 mod follow;
 mod graph;
 mod input;

@@ -52,6 +52,9 @@ pub struct McpServer {
     pub timeout: Duration,
     /// Whether the server is connected at start. Otherwise it is connected at its first call.
     pub auto_start: bool,
+    /// The fields with a variable that no reference can express, such as `args/0`. Only their expanded
+    /// value, which may be a secret, is known.
+    pub expanded_fields: Vec<String>,
 }
 
 /// The connection to a server.
@@ -156,7 +159,7 @@ pub fn parse(
         1..=SERVERS => {}
         many => return Err(InvalidFile::TooMany(many)),
     }
-    let mut reader = Reader { text, variable, problems: Vec::new() };
+    let mut reader = Reader { text, variable, problems: Vec::new(), expanded_fields: Vec::new() };
     let mut servers: Vec<McpServer> = Vec::new();
     let mut labels: BTreeMap<Name, String> = BTreeMap::new();
     for entry in entries {
@@ -230,6 +233,8 @@ struct Reader<'t> {
     text: &'t str,
     variable: &'t dyn Fn(&str) -> Option<String>,
     problems: Vec<Problem>,
+    /// The pointers of the current server's fields that no reference can express.
+    expanded_fields: Vec<String>,
 }
 
 impl Reader<'_> {

@@ -101,7 +101,7 @@ impl Servers {
 }
 
 fn target(server: McpServer, parents: &str) -> Result<TargetConfig, String> {
-    let McpServer { name, transport, timeout, auto_start } = server;
+    let McpServer { name, transport, timeout, auto_start, .. } = server;
     let transport = match transport {
         Transport::Http { url, headers } => {
             let headers = secrets(headers);

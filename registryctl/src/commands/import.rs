@@ -67,7 +67,7 @@ pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failu
         ImportFrom::Mcp(args) => {
             let (imported, source) = mcp::import(&args).await?;
             if let (Some(path), Some((server, target))) = (&args.targets, source.named_target()) {
-                targets::write(session, path, &[(server.to_owned(), target.to_owned())])?;
+                targets::write(path, &[(server.to_owned(), target.to_owned())])?;
             }
             let shared = if args.result.apply {
                 // The plan reports them.
@@ -78,7 +78,7 @@ pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failu
             return finish(session, imported, args.result, (Some(&source), &shared)).await;
         }
         ImportFrom::McpServers(args) => {
-            let (imported, outcome) = mcp_servers::import(session, &args).await?;
+            let (imported, outcome) = mcp_servers::import(&args).await?;
             if outcome.is_err() && (args.result.apply || imported.draft.is_empty()) {
                 // A part of a file is not registered.
                 return outcome;

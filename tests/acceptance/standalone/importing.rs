@@ -95,9 +95,44 @@ fn import_of_one_server_writes_its_target() {
     let targets = dir.path().join("targets.yaml").display().to_string();
     let time = pypi("mcp_server_time");
     let command = format!("{} -m mcp_server_time", time["command"].as_str().expect("a program"));
+    let cwd = dir.path().display().to_string();
     let arguments = ["import", "mcp", "--stdio", &command, "--name", "time", "--targets", &targets];
-    let imported = ctl("http://127.0.0.1:9", &arguments);
+    let options = ["--env", "TIME_KEY=s3cret", "--cwd", &cwd, "--timeout", "60"];
+    let imported = ctl("http://127.0.0.1:9", &[&arguments[..], &options].concat());
     assert!(imported.success(), "{imported:?}");
+    assert!(imported.stderr.contains("set TIME_KEY in the gateway's environment"), "{imported:?}");
     let written = fs::read_to_string(&targets).expect("the targets");
     assert!(written.starts_with("targets:\n  - { server: time, version: "), "{written}");
+    let env = r#"env: { "HOME": { env: HOME }, "TIME_KEY": { env: TIME_KEY } }"#;
+    for expected in [env, &format!("cwd: \"{cwd}\""), "timeout: 60000ms"] {
+        assert!(written.contains(expected), "{expected}: {written}");
+    }
+    assert!(!(written + &imported.stderr).contains("s3cret"));
+}
+
+#[test]
+fn import_writes_no_expanded_variable() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (file, targets) = (dir.path().join("mcp.json"), dir.path().join("targets.yaml"));
+    let mut mixed = pypi("mcp_server_time");
+    mixed["env"] = json!({ "SEARCH": "pre ${env:PATH} post" });
+    let secret = json!({ "command": "no-such-program", "args": ["${PATH}"] });
+    let servers =
+        mcp_servers([("kept", pypi("mcp_server_time")), ("mixed", mixed), ("args", secret)]);
+    fs::write(&file, servers.to_string()).expect("written");
+    let [file, path] = [&file, &targets].map(|path| path.display().to_string());
+    let imported = ctl("http://127.0.0.1:9", &["import", "mcp-servers", &file, "--targets", &path]);
+    assert_eq!(imported.code, 1, "{imported:?}");
+    for expected in [
+        "2 of 3 servers were not imported:\n  `",
+        "`env/SEARCH` of mixed mixes a variable with text",
+        "`args/0` of args has a variable",
+    ] {
+        assert!(imported.stderr.contains(expected), "{expected}: {imported:?}");
+    }
+    let written = fs::read_to_string(&targets).expect("the targets");
+    assert_eq!(written.lines().count(), 2, "{written}");
+    let without = ctl("http://127.0.0.1:9", &["import", "mcp-servers", &file]);
+    assert!(without.stderr.contains("warning: `env/SEARCH` of mixed"), "{without:?}");
+    assert!(!(written + &imported.stderr + &without.stderr).contains("/bin:"));
 }

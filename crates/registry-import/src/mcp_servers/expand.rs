@@ -23,8 +23,13 @@ impl Expanded {
     pub fn variable(&self) -> Option<(&str, &str)> {
         let (prefix, rest) = self.written.split_once("${")?;
         let name = rest.strip_suffix('}')?;
-        let name = name.strip_prefix("env:").unwrap_or(name);
+        let name = variable_name(name);
         is_name(name).then_some((prefix, name))
+    }
+
+    /// Whether the text has a variable.
+    pub fn has_variable(&self) -> bool {
+        self.written.contains("${")
     }
 }
 
@@ -53,10 +58,7 @@ fn resolve(reference: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result
              environment variable NAME"
         ));
     }
-    let reference = match reference {
-        "userHome" => "HOME",
-        other => other.strip_prefix("env:").unwrap_or(other),
-    };
+    let reference = variable_name(reference);
     let (name, default) = match reference.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (reference, None),
@@ -74,6 +76,14 @@ fn resolve(reference: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result
              `${{{name}:-DEFAULT}}`"
         )
     })
+}
+
+/// The text of a reference in the form of Claude Code.
+fn variable_name(reference: &str) -> &str {
+    match reference {
+        "userHome" => "HOME",
+        other => other.strip_prefix("env:").unwrap_or(other),
+    }
 }
 
 /// Whether a text is the name of an environment variable.

@@ -86,6 +86,7 @@ impl Reader<'_> {
     /// Reads a server. `None`: it is disabled, or it has problems.
     pub(super) fn server(&mut self, name: Name, entry: &Entry<'_, '_>) -> Option<McpServer> {
         let before = self.problems.len();
+        self.expanded_fields.clear();
         let mut fields = self.fields(entry)?;
         if fields.remove("disabled").is_some_and(|field| self.boolean(&field) == Some(true)) {
             return None;
@@ -94,11 +95,15 @@ impl Reader<'_> {
         let timeout = fields.remove("timeout").and_then(|field| self.timeout(&field));
         let auto_start = fields.remove("autoStart").and_then(|field| self.boolean(&field));
         let is_valid = self.problems.len() == before;
+        let parent = format!("{}/", entry.place.pointer);
+        let expanded = self.expanded_fields.drain(..);
+        let expanded_fields = expanded.map(|pointer| pointer.replacen(&parent, "", 1)).collect();
         is_valid.then_some(McpServer {
             name,
             transport: transport?,
             timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
             auto_start: auto_start.unwrap_or(true),
+            expanded_fields,
         })
     }
 
@@ -200,7 +205,7 @@ impl Reader<'_> {
             self.problem(&field.place, "not a list; write `[\"ARGUMENT\", …]`");
             return Vec::new();
         };
-        items.iter().filter_map(|item| self.expanded(item)).map(|text| text.value).collect()
+        items.iter().filter_map(|item| self.plain(item)).collect()
     }
 
     fn pairs(&mut self, field: &Field<'_, '_>) -> BTreeMap<String, Expanded> {
@@ -208,8 +213,13 @@ impl Reader<'_> {
             self.problem(&field.place, "not an object; write `{ \"NAME\": \"VALUE\" }`");
             return BTreeMap::new();
         };
-        let pair =
-            |(name, field): (&str, Field<'_, '_>)| Some((name.to_owned(), self.expanded(&field)?));
+        let pair = |(name, field): (&str, Field<'_, '_>)| {
+            let text = self.expanded(&field)?;
+            if text.has_variable() && text.variable().is_none() {
+                self.expanded_fields.push(field.place.pointer);
+            }
+            Some((name.to_owned(), text))
+        };
         members.into_iter().filter_map(pair).collect()
     }
 
@@ -246,12 +256,21 @@ impl Reader<'_> {
 
     /// A text that is not empty, with its variables replaced.
     fn text(&mut self, field: &Field<'_, '_>) -> Option<String> {
-        let text = self.expanded(field)?.value;
+        let text = self.plain(field)?;
         if text.trim().is_empty() {
             self.problem(&field.place, "empty; write a value");
             return None;
         }
         Some(text)
+    }
+
+    /// The expanded value of a field that cannot have a reference.
+    fn plain(&mut self, field: &Field<'_, '_>) -> Option<String> {
+        let text = self.expanded(field)?;
+        if text.has_variable() {
+            self.expanded_fields.push(field.place.pointer.clone());
+        }
+        Some(text.value)
     }
 
     /// A text, a number or a boolean, with variables replaced.

@@ -41,6 +41,7 @@ fn three_forms_have_the_same_servers() {
         },
         timeout: DEFAULT_TIMEOUT,
         auto_start: true,
+        expanded_fields: Vec::new(),
     };
     for form in forms {
         let found = McpServers { servers: vec![expected.clone()], problems: Vec::new() };
@@ -102,6 +103,28 @@ fn invalid_servers_are_left_out_with_line_pointer_and_remedy() {
         let found = problem(server);
         assert!(found.contains(expected), "{server}: {found}");
     }
+}
+
+#[test]
+fn variables_without_a_reference_are_listed() {
+    let fields = |server: &str| {
+        let found = read(&format!("{{\"mcpServers\": {{\"a\": {server}}}}}"));
+        assert_eq!(found.problems, []);
+        found.servers[0].expanded_fields.clone()
+    };
+    let kept = r#"{ "command": "x", "env": { "A": "${TOKEN}", "B": "p ${env:TOKEN}", "C": "${userHome}", "D": "$" } }"#;
+    assert!(fields(kept).is_empty());
+    let mixed = r#"{ "command": "${userHome}/x", "args": ["a", "${TOKEN}"], "cwd": "${HOME}",
+        "env": { "A": "${TOKEN:-none}", "B": "pre ${env:TOKEN} post", "C/D": "${HOME}${TOKEN}" } }"#;
+    assert_eq!(fields(mixed), ["args/1", "env/A", "env/B", "env/C~1D", "cwd", "command"]);
+    let remote = r#"{ "url": "https://h/${TOKEN}", "headers": { "A": "${TOKEN};" } }"#;
+    assert_eq!(fields(remote), ["headers/A", "url"]);
+}
+
+#[test]
+fn user_home_is_a_reference_to_home() {
+    let text = expand::expand("${userHome}", &variable).unwrap();
+    assert_eq!(text.variable(), Some(("", "HOME")));
 }
 
 #[test]

@@ -6,10 +6,11 @@ use registry_core::{Kind, Name};
 use registry_import::{Imported, Naming, Wishes, public_remote, server};
 use serde::Serialize;
 
+use super::mcp_servers::report;
 use crate::{
     cli::ImportMcpArgs,
     failure::Failure,
-    live::{self, Found, Place, Target},
+    live::{self, Found, GatewayTarget, Place, Target},
     progress::Progress,
 };
 
@@ -82,6 +83,16 @@ pub(super) async fn import(args: &ImportMcpArgs) -> Result<(Imported, Source), F
     let text = |field: &str| server?.get(field)?.as_str();
     let named = text("name").zip(text("version"));
     let target = named.map(|(name, version)| target.gateway_target(name, version));
+    if let Some(GatewayTarget { variables, .. }) = &target
+        && !variables.is_empty()
+    {
+        report(&format!(
+            "warning: values of headers and variables are not written to the target; set {} in the \
+             gateway's environment\n",
+            variables.join(", ")
+        ));
+    }
+    let target = target.map(|target| target.text);
     let server = named.map(|(name, _)| name.to_owned());
     Ok((imported, Source { found, target, server }))
 }

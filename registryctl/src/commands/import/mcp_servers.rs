@@ -13,7 +13,6 @@ use registry_import::{
 use super::targets;
 use crate::{
     cli::{ImportMcpServersArgs, ToolPrefix},
-    commands::Session,
     failure::Failure,
     input::Source,
     live::{self, Target},
@@ -23,7 +22,6 @@ use crate::{
 
 /// Imports the servers that answer. The error lists the others and is returned beside them.
 pub(super) async fn import(
-    session: &Session,
     args: &ImportMcpServersArgs,
 ) -> Result<(Imported, Result<(), Failure>), Failure> {
     let source = Source::read(&args.file)?;
@@ -34,6 +32,12 @@ pub(super) async fn import(
         reason: e.to_string(),
     })?;
     let mut failures: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    let all = servers.len() + problems.len();
+    // The expanded value may be a secret, so it is not written to a file.
+    let (servers, refused): (Vec<_>, Vec<_>) = servers
+        .into_iter()
+        .partition(|server| args.targets.is_none() || server.expanded_fields.is_empty());
+    failures.extend(refused.iter().map(inexpressible));
     let progress = Progress::spinner("asking");
     let asked = join_all(servers.iter().map(|server| ask(server, args))).await;
     drop(progress);
@@ -47,7 +51,12 @@ pub(super) async fn import(
                     ..repair
                 }));
                 conflicts.extend(merged.add(&server.name, imported.draft));
-                written.push((server.name.to_string(), targets::of_server(server)));
+                if server.expanded_fields.is_empty() {
+                    written.push((server.name.to_string(), targets::of_server(server)));
+                } else {
+                    let message = inexpressible(server);
+                    report(&format!("warning: {message}\n"));
+                }
             }
             Err(failure) => failures.push(format!("{}: {failure}", server.name)),
         }
@@ -56,7 +65,7 @@ pub(super) async fn import(
     report(&warnings.collect::<String>());
     match &args.targets {
         Some(path) if !written.is_empty() => {
-            let path = targets::write(session, path, &written)?;
+            targets::write(path, &written)?;
             report(&format!("targets written: {}\n", path.display()));
         }
         Some(_) => {}
@@ -69,7 +78,9 @@ pub(super) async fn import(
     let outcome = if failures.is_empty() {
         Ok(())
     } else {
-        let (failed, all) = (failures.len(), servers.len() + problems.len());
+        let failed = failures.len();
+        // The text of a server does not begin a line of its own.
+        let failures: Vec<_> = failures.iter().map(|failure| printable(failure)).collect();
         let failures = failures.join("\n  ");
         Err(Failure::Rejected(format!(
             "{failed} of {all} servers were not imported:\n  {failures}"
@@ -92,6 +103,8 @@ async fn ask(listed: &McpServer, args: &ImportMcpServersArgs) -> Result<Imported
         ToolPrefix::Never => String::new(),
     };
     let remote = match &listed.transport {
+        // The expanded URL may be a secret.
+        Transport::Http { .. } if listed.expanded_fields.iter().any(|name| name == "url") => None,
         Transport::Http { url, .. } => public_remote(url, &target.header_names()),
         Transport::Stdio { .. } => None,
     };
@@ -105,13 +118,33 @@ async fn ask(listed: &McpServer, args: &ImportMcpServersArgs) -> Result<Imported
     target.work(started, move || server(&said, &wishes)).await
 }
 
+/// Why a server has no target.
+fn inexpressible(server: &McpServer) -> String {
+    let problem = |field: &String| {
+        if field.starts_with("env/") || field.starts_with("headers/") {
+            format!(
+                "`{field}` of {} mixes a variable with text, which a target cannot express; write \
+                 the value as one variable: `${{NAME}}`",
+                server.name
+            )
+        } else {
+            format!(
+                "`{field}` of {} has a variable, which a target cannot express; write the value \
+                 itself",
+                server.name
+            )
+        }
+    };
+    server.expanded_fields.iter().map(problem).collect::<Vec<_>>().join("; ")
+}
+
 #[expect(clippy::disallowed_methods, reason = "the file names variables of the environment")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
 /// Writes to standard error. When it is gone, the documents still say what was imported.
-fn report(text: &str) {
+pub(super) fn report(text: &str) {
     let lines: String = text.lines().map(|line| printable(line) + "\n").collect();
     let _ = io::stderr().write_all(lines.as_bytes());
 }

@@ -2,23 +2,18 @@
 //!
 //! The file may be the gateway's configuration itself: only the items of the imported servers change.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::Path};
 
 use registry_import::mcp_servers::{Expanded, McpServer, Transport};
 use serde_json::Value;
 
-use super::super::{Session, export::save};
-use crate::failure::Failure;
+use super::super::export::save_private;
+use crate::{
+    failure::Failure,
+    flow::{self, quoted},
+};
 
-/// The first words of an item.
-fn head(server: &str) -> String {
-    format!("- {{ server: {server}, ")
-}
-
-/// The target of a server of an MCP client's file, for all its versions.
+/// The target of a server without expanded fields, for all its versions.
 pub(super) fn of_server(server: &McpServer) -> String {
     let mut fields = vec![format!("version: {}", quoted("*"))];
     match &server.transport {
@@ -48,18 +43,16 @@ pub(super) fn of_server(server: &McpServer) -> String {
     if !server.auto_start {
         fields.push("autoStart: false".to_owned());
     }
-    format!("{{ server: {}, {} }}", server.name, fields.join(", "))
-}
-
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
+    format!("{{ server: {}, {} }}", flow::name(server.name.as_str()), fields.join(", "))
 }
 
 /// Variables stay references, so that the file has no secret that the client's file has not.
 fn secrets<'a>(pairs: impl Iterator<Item = (&'a String, &'a Expanded)>) -> String {
     let secret = |text: &Expanded| match text.variable() {
-        Some(("", name)) => format!("{{ env: {name} }}"),
-        Some((prefix, name)) => format!("{{ env: {name}, prefix: {} }}", quoted(prefix)),
+        Some(("", name)) => format!("{{ env: {} }}", flow::name(name)),
+        Some((prefix, name)) => {
+            format!("{{ env: {}, prefix: {} }}", flow::name(name), quoted(prefix))
+        }
         None => quoted(&text.value),
     };
     let pairs: Vec<_> =
@@ -67,43 +60,28 @@ fn secrets<'a>(pairs: impl Iterator<Item = (&'a String, &'a Expanded)>) -> Strin
     format!("{{ {} }}", pairs.join(", "))
 }
 
-/// Writes targets into a file, in place of those of the same servers. Only the owner may read a new
-/// file.
-pub(super) fn write(
-    session: &Session,
-    path: &Path,
-    targets: &[(String, String)],
-) -> Result<PathBuf, Failure> {
+/// Writes targets into a file, in place of those of the same servers.
+pub(super) fn write(path: &Path, targets: &[(String, String)]) -> Result<(), Failure> {
     let failed = |action, reason: String| Failure::File { action, path: path.to_owned(), reason };
     let before = match fs::read_to_string(path) {
         Ok(text) => text,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            create_private(path).map_err(|e| failed("create", e.to_string()))?;
-            String::new()
-        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
         Err(e) => return Err(failed("read", e.to_string())),
     };
     let text = with_targets(&before, targets).map_err(|reason| failed("change", reason))?;
-    save(session, Some(path), text.as_bytes())?;
-    Ok(path.to_owned())
-}
-
-#[cfg(unix)]
-fn create_private(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(|_| ())
-}
-
-#[cfg(not(unix))]
-fn create_private(_path: &Path) -> io::Result<()> {
-    Ok(())
+    save_private(path, text.as_bytes())
 }
 
 /// The text of a YAML file with these targets. Other lines stay as they are.
 fn with_targets(text: &str, targets: &[(String, String)]) -> Result<String, String> {
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let configured = configured(text).map_err(|e| format!("{e}; correct the file"))?;
+    let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+    if let Some(last) = lines.last_mut().filter(|last| !last.ends_with('\n')) {
+        last.push_str(line_end);
+    }
     let start = match lines.iter().position(|line| line.starts_with("targets:")) {
-        Some(at) if lines[at].trim_end() == "targets:" => at + 1,
+        Some(at) if is_key_alone(&lines[at]) => at + 1,
         Some(at) => {
             return Err(format!(
                 "line {}: `targets` is not a block list; write `targets:` alone on the line",
@@ -111,7 +89,7 @@ fn with_targets(text: &str, targets: &[(String, String)]) -> Result<String, Stri
             ));
         }
         None => {
-            lines.push("targets:".to_owned());
+            lines.push(format!("targets:{line_end}"));
             lines.len()
         }
     };
@@ -120,31 +98,74 @@ fn with_targets(text: &str, targets: &[(String, String)]) -> Result<String, Stri
     let filled = lines[start..start + length].iter().rposition(|line| !line.trim().is_empty());
     let mut end = start + filled.map_or(0, |last| last + 1);
     for (server, target) in targets {
-        let head = head(server);
-        let own = |line: &String| line.trim_start().starts_with(&head);
+        let own = |line: &String| server_of_line(line).as_ref() == Some(server);
         if let Some(at) = lines[start..end].iter().position(own) {
             let line = &mut lines[start + at];
             let indent = line.len() - line.trim_start().len();
-            *line = format!("{}- {target}", " ".repeat(indent));
+            *line = format!("{}- {target}{line_end}", " ".repeat(indent));
             continue;
         }
-        let other = format!("server: {server}");
-        let is_other = |line: &&String| {
-            let line = line.trim_start().trim_start_matches("- ").trim_end();
-            line == other || line.starts_with(&format!("{other} "))
-        };
-        if let Some(line) = lines[start..end].iter().find(is_other) {
+        if configured.iter().any(|item| item["server"] == server.as_str()) {
             return Err(format!(
-                "`{}` is a target of this server already; replace it by `- {target}`",
-                line.trim()
+                "`targets` has an item of the server {server} over several lines; replace it by \
+                 `- {target}`"
             ));
         }
         let sibling = lines[start..end].iter().find(|line| line.trim_start().starts_with("- "));
         let indent = sibling.map_or(2, |line| line.len() - line.trim_start().len());
-        lines.insert(end, format!("{}- {target}", " ".repeat(indent)));
+        lines.insert(end, format!("{}- {target}{line_end}", " ".repeat(indent)));
         end += 1;
     }
-    Ok(lines.join("\n") + "\n")
+    let text = lines.concat();
+    verify(&text, targets)?;
+    Ok(text)
+}
+
+/// Whether a line has the key `targets`, no value, and perhaps a comment.
+fn is_key_alone(line: &str) -> bool {
+    let rest = line.trim_start_matches("targets:");
+    rest.trim().is_empty() || (rest.starts_with([' ', '\t']) && rest.trim().starts_with('#'))
+}
+
+/// The server of an item that is a flow mapping on one line.
+fn server_of_line(line: &str) -> Option<String> {
+    let item = line.trim_start().strip_prefix('-')?.trim_start();
+    let item: Value = serde_saphyr::from_str(item.starts_with('{').then_some(item)?).ok()?;
+    item["server"].as_str().map(str::to_owned)
+}
+
+/// The items of `targets` in a file.
+fn configured(text: &str) -> Result<Vec<Value>, String> {
+    if text.lines().all(|line| line.trim().is_empty() || line.starts_with('#')) {
+        return Ok(Vec::new());
+    }
+    let reason = |e: serde_saphyr::Error| e.without_snippet().to_string();
+    let root: Value = serde_saphyr::from_str(text)
+        .map_err(|e| format!("the file is not valid YAML: {}", reason(e)))?;
+    match (&root, &root["targets"]) {
+        (Value::Object(_) | Value::Null, Value::Null) => Ok(Vec::new()),
+        (Value::Object(_), Value::Array(items)) => Ok(items.clone()),
+        (Value::Object(_), _) => {
+            Err("`targets` is not a list; write `targets:` alone on the line".to_owned())
+        }
+        _ => Err("the file is not a mapping".to_owned()),
+    }
+}
+
+/// Rejects a text in which YAML does not read the targets.
+fn verify(text: &str, targets: &[(String, String)]) -> Result<(), String> {
+    let items = configured(text).map_err(|e| {
+        format!("{e}, with the targets; write `targets:` alone on the line, with block items")
+    })?;
+    for (server, target) in targets {
+        let target: Option<Value> = serde_saphyr::from_str(target).ok();
+        if !items.iter().any(|item| Some(item) == target.as_ref()) {
+            return Err(format!(
+                "YAML does not read the target of {server} as an item of `targets`; add it by hand"
+            ));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -177,6 +198,43 @@ mod tests {
         let block = "targets:\n  - server: a\n    version: \"*\"\n";
         let known = with_targets(block, &targets(&["a"])).unwrap_err();
         assert!(known.contains("replace it by `- { server: a, new: 1 }`"), "{known}");
+    }
+
+    #[test]
+    fn items_are_recognized_in_all_flow_forms() {
+        for item in
+            [r#"- { server: "a", v: 1 }"#, "- {server: a,v: 1}", "-   { v: 1, server: 'a' }"]
+        {
+            let file = format!("targets: # mine\n  {item}\n  - {{ server: b }}\n");
+            let changed = with_targets(&file, &targets(&["a"])).unwrap();
+            assert_eq!(changed, file.replace(item, "- { server: a, new: 1 }"));
+        }
+        let named = vec![("true".to_owned(), r#"{ server: "true" }"#.to_owned())];
+        let once = with_targets("", &named).unwrap();
+        assert_eq!(with_targets(&once, &named).unwrap(), once);
+    }
+
+    #[test]
+    fn line_ends_are_kept() {
+        let changed = with_targets("x: 1\r\ntargets:\r\n- {server: a}", &targets(&["a", "b"]));
+        let expected = "x: 1\r\ntargets:\r\n- { server: a, new: 1 }\r\n- { server: b, new: 1 }\r\n";
+        assert_eq!(changed.unwrap(), expected);
+    }
+
+    #[test]
+    fn invalid_results_are_refused() {
+        for (file, expected) in [
+            ("targets: [", "not valid YAML"),
+            ("- a\n", "not a mapping"),
+            ("targets: {}\n", "not a list"),
+            ("{ x: 1 }\n", "with the targets"),
+            ("\"targets\":\n  - { server: b }\n", "with the targets"),
+            ("targets:\n  [ { server: b } ]\n", "with the targets"),
+            ("targets:#\n", "not"),
+        ] {
+            let error = with_targets(file, &targets(&["a"])).unwrap_err();
+            assert!(error.contains(expected), "{file}: {error}");
+        }
     }
 
     #[test]
