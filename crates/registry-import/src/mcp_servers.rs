@@ -1,4 +1,4 @@
-//! Files in which MCP clients list their servers.
+//! The server lists of MCP clients.
 //!
 //! Three forms are read, with comments and trailing commas:
 //!
@@ -87,7 +87,7 @@ pub struct Problem {
     pub line: usize,
     /// The JSON pointer.
     pub pointer: String,
-    /// What is wrong, and the remedy.
+    /// The problem and the remedy.
     pub message: String,
 }
 

@@ -146,7 +146,7 @@ impl Reloader {
         Ok(waiting)
     }
 
-    /// Follows the files, for as long as it is not dropped.
+    /// Reloads changed files until it is dropped.
     pub(super) async fn watch(&self) {
         let (mut last, mut refused, mut is_gone) = (Stamps::default(), None, false);
         loop {

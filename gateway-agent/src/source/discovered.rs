@@ -83,7 +83,7 @@ pub struct Discovery {
     visited: HashMap<TargetId, Visit>,
     /// The conflicts that the log has.
     reported: BTreeSet<Conflict>,
-    /// What the last registration was made of.
+    /// The input of the last registration.
     seen: Option<(Arc<Definitions>, Arc<DiscoveryConfig>)>,
     written: Option<Vec<u8>>,
     /// Whether the log has that the registry file cannot be written.
@@ -373,7 +373,7 @@ fn errors(draft: &Draft) -> Vec<Diagnostic> {
     found.into_iter().filter(is_error).collect()
 }
 
-/// What a registration depends on besides the server's lists.
+/// The digest of the inputs of a registration besides the server's lists.
 fn stamp(origin: Digest, has_prefix: bool) -> String {
     Digest::of(format!("{origin} {has_prefix}").as_bytes()).to_string()
 }
