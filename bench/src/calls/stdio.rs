@@ -18,7 +18,7 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-use super::{Hop, MODERN, drive, wait_for_agent};
+use super::{Hop, MODERN, drive, wait_for_tools};
 use crate::{
     load::{self, Load},
     report::{Report, Row},
@@ -36,7 +36,8 @@ pub(super) async fn measure(report: &mut Report, registry: &Registry, seconds: u
         runtime: Some("{ inputValidation: deny, undeclaredDependency: deny }".to_owned()),
         more: String::new(),
     });
-    wait_for_agent(&gateway).await;
+    // The other servers have no target here, so their tools are not listed.
+    wait_for_tools(&gateway, 2).await;
     let hop = Hop {
         name: "gateway before a child",
         url: gateway.mcp_url(),
