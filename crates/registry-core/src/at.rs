@@ -1,4 +1,4 @@
-//! A point in the history of a registry, as people and requests name it.
+//! A point in a registry's history, given by revision or by time.
 
 use std::{fmt, str::FromStr};
 
@@ -7,16 +7,16 @@ use crate::{
     timestamp::{Date, InvalidTimestamp, Timestamp},
 };
 
-/// When.
+/// A point in a registry's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
-    /// After this revision.
+    /// The state after this revision.
     Revision(Revision),
-    /// After the last commit at this time or before it.
+    /// The state after the last commit at or before this time.
     Time(Timestamp),
 }
 
-/// A text that names no point in history.
+/// The text is neither a revision, a day nor a time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is neither a revision like 42, nor a day like 2026-01-31 or a time like 2026-01-31T12:00:00Z"
@@ -26,7 +26,7 @@ pub struct InvalidAt(String);
 impl FromStr for At {
     type Err = InvalidAt;
 
-    /// A day stands for its end, in UTC.
+    /// A day without a time means its last millisecond in UTC.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Ok(revision) = text.parse() {
             return Ok(Self::Revision(Revision(revision)));
@@ -34,7 +34,6 @@ impl FromStr for At {
         let time =
             |text: &str| -> Result<_, InvalidTimestamp> { Timestamp::parse(text).map(Self::Time) };
         if text.parse::<Date>().is_ok() {
-            // The last millisecond of a day that exists.
             return time(&format!("{text}T23:59:59.999Z")).map_err(|_| InvalidAt(text.to_owned()));
         }
         time(text).map_err(|_| InvalidAt(text.chars().take(64).collect()))
@@ -55,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_revision_a_day_or_a_time() {
+    fn point_in_time_parses_revision_day_and_time() {
         let read = |text: &str| text.parse::<At>().unwrap().to_string();
         assert_eq!(read("42"), "revision 42");
         assert_eq!(read("2026-01-31"), "2026-01-31T23:59:59.999Z");

@@ -1,8 +1,8 @@
-//! Compatibility of two versions of an entity: part by part, each in the direction of its values.
+//! Compatibility of two versions of an entity, schema by schema, in the direction of data flow.
 //!
-//! A new version may accept more input and give less output. The schema of a schema entity counts as
-//! input. Servers promise no schema, and callers of an agent do not see its dependencies. The rule
-//! `breaking-change` decides which versions are compared.
+//! A new version may accept more input and return less output. The schema of a schema entity
+//! counts as input. Servers promise no schema, and the dependencies of an agent are invisible to
+//! its callers. The rule `breaking-change` selects the versions to compare.
 
 mod mode;
 
@@ -21,24 +21,24 @@ use crate::{
     reference::Key,
 };
 
-/// Gives registered schemas by their keys.
+/// Looks up registered schemas by key.
 pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Entity>;
 
-/// The result of a comparison, as one word.
+/// The overall result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// The schemas are the same.
+    /// The schemas are equal.
     Identical,
-    /// Different, and nothing that is promised breaks.
+    /// The schemas differ without a breaking change.
     Compatible,
-    /// Neither compatibility nor a break was found.
+    /// Compatibility could be neither proved nor refuted.
     Undecided,
-    /// Something that is promised breaks.
+    /// At least one promise is broken.
     Breaking,
 }
 
 impl Outcome {
-    /// The word: `compatible`.
+    /// The serialized name: `compatible`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Identical => "identical",
@@ -52,11 +52,11 @@ impl Outcome {
 /// The findings of a comparison of two versions of one entity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Whether all schemas are the same, word for word.
+    /// Whether all schemas are equal as JSON.
     pub is_identical: bool,
-    /// What breaks.
+    /// Breaking changes with counterexamples.
     pub differences: Vec<Difference>,
-    /// The undecided parts.
+    /// Checks that could not be decided.
     pub doubts: Vec<Doubt>,
 }
 
@@ -74,7 +74,7 @@ impl Comparison {
         }
     }
 
-    /// The result as one word.
+    /// The overall result.
     pub fn outcome(&self) -> Outcome {
         if !self.differences.is_empty() {
             Outcome::Breaking
@@ -88,7 +88,7 @@ impl Comparison {
     }
 }
 
-/// Whether values go to the entity or come from it.
+/// The direction in which values flow through a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     In,
@@ -97,23 +97,23 @@ enum Flow {
 
 /// One schema of an entity.
 struct Part<'a> {
-    /// The member that has it, in the object at `holder`.
+    /// The member that contains the schema, in the object at `holder`.
     name: &'static str,
-    /// What holds it, by a name that stays the same in every version.
+    /// Identifies the holder by a name that is stable across versions.
     id: &'a str,
-    /// JSON pointer of the object that has the member.
+    /// JSON pointer of the object with the member.
     holder: String,
     flow: Flow,
     promise: Promise<'a>,
 }
 
-/// What is promised where a schema may be.
+/// The promise made by a schema member, present or absent.
 #[derive(Clone, Copy, PartialEq)]
 enum Promise<'a> {
     Schema(&'a Value),
-    /// No schema: every value that may be there at all.
+    /// No schema: every possible value.
     Anything(&'static Value),
-    /// No schema: whatever the server behind the tool takes.
+    /// No schema: the upstream server's own schema applies.
     Upstream,
 }
 
@@ -161,7 +161,7 @@ impl<'a> Part<'a> {
     ) -> Verdict {
         let (Some(before), Some(after)) = (old.schema(), self.schema()) else {
             let reason = format!(
-                "one of the versions has no `{}`: what it takes is the server's affair",
+                "one of the versions has no `{}`, so the upstream server's schema applies",
                 self.name
             );
             return Verdict::Undecided(Doubt { pointer: self.pointer(), reason });
@@ -189,7 +189,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Where the schema is, or would be.
+    /// JSON pointer of the schema, or of its would-be location.
     fn pointer(&self) -> String {
         match self.promise {
             Promise::Schema(_) => format!("{}/{}", self.holder, self.name),
@@ -244,7 +244,7 @@ fn of_skill<'a>(index: usize, skill: &'a Skill) -> Vec<Part<'a>> {
         .into()
 }
 
-/// Skills that only one of the versions has.
+/// Reports skills that exist in only one of the versions.
 fn skills(old: &Entity, new: &Entity, directions: &[Direction], found: &mut Comparison) {
     let (Entity::Agent(old), Entity::Agent(new)) = (old, new) else { return };
     for direction in directions {
@@ -271,7 +271,7 @@ fn skills(old: &Entity, new: &Entity, directions: &[Direction], found: &mut Comp
     found.is_identical &= ids(&old.skills) == ids(&new.skills);
 }
 
-/// Arguments that callers may send in one version only.
+/// Reports arguments that callers may send in only one version.
 fn hidden(old: &Entity, new: &Entity, found: &mut Comparison) {
     let hidden = |entity: &Entity| match entity {
         Entity::Tool(tool) => {
@@ -286,7 +286,7 @@ fn hidden(old: &Entity, new: &Entity, found: &mut Comparison) {
         found.is_identical = false;
         found.doubts.push(Doubt {
             pointer: "/source".to_owned(),
-            reason: "`hideFields` differ: which arguments callers may send is not in the schemas"
+            reason: "`hideFields` differs, and the schemas do not say which arguments callers may send"
                 .to_owned(),
         });
     }

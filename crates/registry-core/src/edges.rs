@@ -1,4 +1,4 @@
-//! What an entity refers to: the edges of the dependency graph, typed by relation.
+//! References of an entity: the edges of the dependency graph, typed by relation.
 
 use schema_compat::pointer::At;
 use serde_json::Value;
@@ -9,22 +9,21 @@ use crate::{
     reference::{Key, each_reference},
 };
 
-/// How one entity refers to another.
+/// The way one entity refers to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Relation {
     /// A server provides a tool version.
     Provides,
-    /// A tool is done by a server.
+    /// A tool's implementation is a tool of a server.
     Source,
-    /// A composition or an agent declares that it uses a tool or an agent.
+    /// A composition or an agent declares a dependency on a tool or an agent.
     Depends,
     /// A JSON Schema refers to a registered schema.
     Schema,
 }
 
 impl Relation {
-    /// How an entity of one kind refers to one of another: the kinds tell, so that nobody need
-    /// read the document for it.
+    /// The relation between two kinds. The kinds determine it, so the document need not be parsed.
     pub fn between(from: Kind, to: Kind) -> Self {
         match (from, to) {
             (Kind::Server, _) => Self::Provides,
@@ -38,22 +37,22 @@ impl Relation {
 /// One edge of the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// How it refers.
+    /// The kind of reference.
     pub relation: Relation,
-    /// To what.
+    /// The entity referred to.
     pub key: Key,
-    /// JSON pointer of the place in the referring document.
+    /// JSON pointer of the reference in the referring document.
     pub pointer: String,
 }
 
-/// Every key that the entity refers to, in the order of its document.
+/// The keys of all references of the entity, in document order.
 pub fn edges(entity: &Entity) -> Vec<Key> {
     let mut keys = Vec::new();
     each_edge(entity, &mut |_, key, _| keys.push(key.clone()));
     keys
 }
 
-/// Every reference of the entity with its relation and place, in the order of its document.
+/// All references of the entity with relation and pointer, in document order.
 pub fn references(entity: &Entity) -> Vec<Reference> {
     let mut found = Vec::new();
     each_edge(entity, &mut |relation, key, at| {

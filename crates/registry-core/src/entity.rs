@@ -1,8 +1,8 @@
-//! The documents of the four kinds: what they hold and how they are read and written.
+//! The documents of the four kinds: fields, parsing and serialization.
 //!
-//! Normal form: `$comment` members of the documents' own objects are dropped and optional fields
-//! that are empty are left out, so that an entity has one form whichever way it came in. Open JSON
-//! (schemas, `metadata`, `spec`, `defaults` …) is kept as it is.
+//! Normal form: `$comment` members of the documents' own objects and empty optional fields are
+//! omitted, so that an entity has one form regardless of its source syntax. Open JSON (schemas,
+//! `metadata`, `spec`, `defaults` …) is preserved unchanged.
 
 pub mod agent;
 pub mod schema;
@@ -25,10 +25,10 @@ use crate::{
     version::Version,
 };
 
-/// The member of `metadata` that names the managing source of a document.
+/// The member of `metadata` that names the source that manages a document.
 pub const MANAGED_BY: &str = "managedBy";
 
-/// One entity of any kind.
+/// An entity of any kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Entity {
@@ -43,7 +43,7 @@ pub enum Entity {
 }
 
 impl Entity {
-    /// Reads an entity strictly; every problem is reported, each at its pointer.
+    /// Parses an entity strictly and reports every problem at its pointer.
     pub fn parse(kind: Kind, value: &Value) -> Result<Self, Vec<Diagnostic>> {
         let problems = Problems::default();
         let read = match kind {
@@ -60,7 +60,7 @@ impl Entity {
         }
     }
 
-    /// What kind it is.
+    /// The kind of the entity.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Schema(_) => Kind::Schema,
@@ -70,7 +70,7 @@ impl Entity {
         }
     }
 
-    /// The tool, if it is one.
+    /// The tool, if the entity is one.
     pub fn as_tool(&self) -> Option<&Tool> {
         match self {
             Self::Tool(tool) => Some(tool),
@@ -78,7 +78,7 @@ impl Entity {
         }
     }
 
-    /// Its name.
+    /// The name of the entity.
     pub fn name(&self) -> &Name {
         match self {
             Self::Schema(schema) => &schema.name,
@@ -88,7 +88,7 @@ impl Entity {
         }
     }
 
-    /// Its version.
+    /// The exact version of the entity.
     pub fn version(&self) -> &Version {
         match self {
             Self::Schema(schema) => &schema.version,
@@ -98,7 +98,7 @@ impl Entity {
         }
     }
 
-    /// Its description, if it has one.
+    /// The description, if there is one.
     pub fn description(&self) -> Option<&str> {
         match self {
             Self::Schema(schema) => schema.description.as_deref(),
@@ -108,7 +108,7 @@ impl Entity {
         }
     }
 
-    /// Its open information, if it has any.
+    /// The open metadata, if there is any.
     pub fn metadata(&self) -> Option<&serde_json::Map<String, Value>> {
         match self {
             Self::Schema(schema) => schema.metadata.as_ref(),
@@ -118,14 +118,14 @@ impl Entity {
         }
     }
 
-    /// Its identity.
+    /// The kind, name and version.
     pub fn key(&self) -> Key {
         Key::new(self.kind(), self.name().clone(), self.version().clone())
     }
 
-    /// Its JSON in normal form.
+    /// The JSON in normal form.
     pub fn to_value(&self) -> Value {
-        // Entities hold strings, JSON values and lists of them, all of which serialize.
+        // Entities consist of strings, JSON values and lists, all of which serialize.
         serde_json::to_value(self).expect("an entity is always JSON")
     }
 }

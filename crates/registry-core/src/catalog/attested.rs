@@ -1,4 +1,3 @@
-//! Attestations of catalogs.
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 
@@ -10,12 +9,12 @@ use crate::{
 };
 
 impl Attestation {
-    /// Signs a state as the latest one at this time.
+    /// Signs a catalog as the latest state at this time.
     pub fn sign(catalog: &Catalog, time: Timestamp, pair: &Ed25519KeyPair) -> Self {
         Self::sign_statement(&catalog.statement(), time, pair)
     }
 
-    /// Whether this key signed this state.
+    /// Verifies the signature over this catalog by this key.
     pub fn verify(&self, catalog: &Catalog, key: &VerifierKey) -> Result<(), NotAttested> {
         self.verify_statement(&catalog.statement(), key)
     }
@@ -49,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_for_the_state_that_was_signed_and_for_no_other() {
+    fn attestation_verifies_only_for_signed_state() {
         let registry = RegistryId::new("0198c0de");
         let time = Timestamp::from_millis(1_795_300_000_123);
         let state = Catalog::empty(registry.clone());
@@ -74,7 +73,7 @@ mod tests {
             refused.starts_with("revision 0 of registry 0198c0de is not signed by "),
             "{refused}"
         );
-        // A key that is known under another registry's name says nothing of this one.
+        // A key known for another registry must not verify states of this one.
         let shared = Checkpoint::verifier_key(elsewhere.registry(), &pair(1));
         assert!(attestation.verify(&state, &shared).is_err());
     }

@@ -1,4 +1,4 @@
-//! A part of a catalog: some of its entities, at its revision, without settings.
+//! Partial catalogs: some entities of a catalog at its revision, without settings.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,24 +11,24 @@ use crate::{
     scope::Scope,
 };
 
-/// What has to change in one part to make it another.
+/// The difference between two states of a partial catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Step {
-    /// Entities that are new or changed.
+    /// New and changed entities.
     pub put: Vec<Arc<Record>>,
-    /// Entities that are gone.
+    /// Keys of removed entities.
     pub removed: Vec<Key>,
 }
 
 impl Catalog {
-    /// Only these entities of it, which are those of a scope.
+    /// The partial catalog with these entities, which are those of the scope.
     pub(crate) fn with_only(&self, scope: Arc<Scope>, keys: &BTreeSet<Key>) -> Self {
         let mut part = Self::empty(self.registry.clone()).as_part(scope);
         part.follow_with_only(self, keys);
         part
     }
 
-    /// Makes a part of an earlier state that of a later one, where it has these entities.
+    /// Advances a partial catalog of an earlier revision to a later one with these entities.
     pub(crate) fn follow_with_only(&mut self, source: &Self, keys: &BTreeSet<Key>) {
         for (key, record) in &self.records.clone() {
             if !keys.contains(key) {
@@ -61,7 +61,7 @@ impl Catalog {
         Self { revision, chain, attestation: None, ..self.clone() }
     }
 
-    /// What has to change in another part to make it this one.
+    /// The delta from another partial catalog to this one.
     pub fn step_from(&self, other: &Self) -> Step {
         let mut step = Step::default();
         for difference in other.records.diff(&self.records) {
@@ -75,7 +75,7 @@ impl Catalog {
         step
     }
 
-    /// Takes a step to what is in a scope at a revision. `None`: what is to be removed is not here.
+    /// Applies a delta at a revision. Returns `None` if a removed entity is not present.
     pub fn stepped(
         &self,
         (revision, chain): (Revision, ChainHash),

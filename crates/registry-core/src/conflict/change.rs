@@ -1,4 +1,4 @@
-//! What a new version means for those who use an earlier one, as its number will say.
+//! The effect of a new version on users of an earlier one, which determines the semver increment.
 
 use schema_compat::compatibility::Budget;
 
@@ -8,7 +8,7 @@ use crate::{
     version::Change,
 };
 
-/// What has changed between two versions; what cannot be decided counts as breaking.
+/// The kind of change between two versions. An undecided comparison counts as breaking.
 pub(super) fn between<'a>(
     old: &'a Entity,
     new: &'a Entity,
@@ -29,7 +29,7 @@ pub(super) fn between<'a>(
     }
 }
 
-/// A server promises the tools that it provides, in whatever version.
+/// A server promises the tools it provides, in any version.
 fn offers(before: &Server, after: &Server) -> Change {
     let keeps = |old: &Server, new: &Server| {
         old.provides.iter().all(|p| new.provides.iter().any(|other| other.tool == p.tool))

@@ -93,7 +93,7 @@ fn every_problem_of_a_file_is_reported_at_once() {
             "version-invalid /tools/0/version: `latest` is not an exact semantic version: \
              unexpected character 'l' while parsing major version number",
             "implementation-ambiguous /tools/0: a tool needs exactly one of `source` and `spec`, \
-             it has neither",
+             but has neither",
             "document-invalid /tools/0/extra: unknown field `extra`",
             "document-invalid /tools/1: expected an object, got the number 7",
             "document-invalid /tools/2/source/target: `target` says `t`, but `server` says `s`",
@@ -171,7 +171,7 @@ fn the_field_s_own_version_1_is_read_too() {
         refused(&strict),
         [
             "implementation-ambiguous /tools/0: a tool needs exactly one of `source` and `spec`, \
-             it has neither",
+             but has neither",
             "document-invalid /surplus: unknown field `surplus`",
         ]
     );

@@ -9,10 +9,10 @@ use crate::decode::{Fields, describe};
 
 const MEMBER: &str = "taskSupport";
 
-/// Whether a call of the tool may or must create a task.
+/// Whether a call of the tool can create a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskSupport {
-    /// Calls never create tasks. The default.
+    /// A call never creates a task; the default.
     Forbidden,
     /// The caller chooses.
     Optional,
@@ -32,7 +32,7 @@ impl TaskSupport {
         }
     }
 
-    /// The value in an `execution` object; `forbidden` if absent, `None` if MCP does not define it.
+    /// The value in an `execution` object: `forbidden` if absent, `None` if MCP does not define it.
     pub fn of(execution: &Map<String, Value>) -> Option<Self> {
         let Some(value) = execution.get(MEMBER) else { return Some(Self::Forbidden) };
         Self::ALL.into_iter().find(|one| value == one.as_str())
