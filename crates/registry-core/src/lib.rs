@@ -4,7 +4,7 @@
 //! Everything here is a pure function of its arguments, without I/O, async code, clocks, randomness
 //! or wire formats. The server, the gateway and the command line share it.
 
-/// The name of this crate in `rules::testing`, which `registry-fixtures` shares.
+/// Lets `rules::testing`, which `registry-fixtures` also compiles, refer to this crate by name.
 #[cfg(test)]
 extern crate self as registry_core;
 

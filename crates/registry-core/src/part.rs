@@ -1,8 +1,8 @@
-//! The part of a catalog that a scope selects, kept up to date from revision to revision.
+//! The subset of a catalog that a scope selects, updated incrementally.
 //!
-//! A part has no settings: they matter only for registrations. A commit that changes nothing in a
-//! part costs a look at the changes of the commit. Any other commit costs in proportion to the part,
-//! never to the registry.
+//! It has no settings, which matter only for registrations. For a commit outside of the scope the
+//! cost is proportional to the commit's changes, and otherwise to the subset, never to the
+//! registry.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -20,25 +20,25 @@ use crate::{
     scope::{Root, Scope},
 };
 
-/// A scope's part of a catalog.
+/// The subset of a catalog that a scope selects.
 #[derive(Debug, Clone)]
 pub struct Part {
     scope: Arc<Scope>,
     source: Catalog,
-    /// The registered entities that the scope names.
+    /// The registered entities that match a root directly.
     named: OrdSet<Key>,
     catalog: Catalog,
 }
 
 impl Part {
-    /// The part of a catalog. Looks at every entity.
+    /// Selects the subset. Cost: linear in the number of entities.
     pub fn of(scope: Arc<Scope>, source: &Catalog) -> Self {
         let named = scope.named(source);
         Self::of_named(scope, source, named)
     }
 
-    /// The same. Stops with `None` as soon as `is_wanted` returns false; it is called for each
-    /// entity.
+    /// Like `select`, but returns `None` as soon as `is_wanted` returns false, which is called for
+    /// each entity.
     pub fn of_while(
         scope: Arc<Scope>,
         source: &Catalog,
@@ -53,18 +53,18 @@ impl Part {
         Self { scope, source: source.clone(), named, catalog }
     }
 
-    /// The entities in scope, at the revision of the whole.
+    /// The selected entities at the revision of the source.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// The whole catalog that it was worked out from last.
+    /// The complete catalog of the last update.
     pub fn source(&self) -> &Catalog {
         &self.source
     }
 
-    /// Goes on to a later catalog of the same registry, which differs in these records
-    /// ([`Catalog::changed_since`]). Says whether anything in scope may have changed.
+    /// Advances to a later catalog of the same registry, which differs in these records
+    /// ([`Catalog::changed_since`]). Returns whether anything in scope may have changed.
     pub fn advance(&mut self, source: &Catalog, changed: Option<&[Arc<Record>]>) -> bool {
         let Some(changed) = changed else {
             *self = Self::of(self.scope.clone(), source);
@@ -78,7 +78,7 @@ impl Part {
             } else {
                 self.named.remove(key).is_some()
             };
-            // An entity without references is neither in scope nor enters it with another.
+            // An unreferenced entity can enter the scope only by matching a root itself.
             let is_in_sight = || self.catalog.dependents(key).next().is_some();
             is_touched |= moved || self.catalog.find(key).is_some() || is_in_sight();
         }
@@ -102,12 +102,12 @@ impl Scope {
         }
     }
 
-    /// The registered entities that it names. Looks at every entity.
+    /// The registered entities that match a root. Cost: linear in the number of entities.
     fn named(&self, catalog: &Catalog) -> OrdSet<Key> {
         self.named_while(catalog, &|| true).unwrap_or_default()
     }
 
-    /// The same. Stops with `None` as soon as `is_wanted` returns false.
+    /// Like `named`, but returns `None` as soon as `is_wanted` returns false.
     fn named_while(&self, catalog: &Catalog, is_wanted: &dyn Fn() -> bool) -> Option<OrdSet<Key>> {
         let tags: HashSet<&str> = self.roots().filter_map(Root::tag).collect();
         let others: Vec<_> = self.roots().filter(|root| root.tag().is_none()).collect();
@@ -128,7 +128,7 @@ impl Scope {
         Some(named)
     }
 
-    /// Whether an entity is in scope for itself, and not only because another needs it.
+    /// Whether an entity matches a root itself, not only as a dependency.
     fn names(&self, record: &Record) -> bool {
         match self {
             Self::Everything => true,
@@ -137,7 +137,7 @@ impl Scope {
     }
 }
 
-/// Everything that these entities need. A server is followed for the tools that it provides.
+/// The entities with all their dependencies. A server in scope includes the tools that it provides.
 fn closure(catalog: &Catalog, named: &OrdSet<Key>) -> BTreeSet<Key> {
     let servers = named.iter().filter(|key| key.kind == Kind::Server);
     let provided = servers.filter_map(|key| catalog.find(key)).flat_map(|r| r.document.edges());
@@ -145,7 +145,7 @@ fn closure(catalog: &Catalog, named: &OrdSet<Key>) -> BTreeSet<Key> {
 }
 
 impl Root {
-    /// Whether this is about the entity itself.
+    /// Whether the root matches the entity itself.
     fn names(&self, record: &Record) -> bool {
         let Key { kind, name, .. } = record.document.key();
         match self {
@@ -160,11 +160,11 @@ impl Root {
 }
 
 fn has_tag(record: &Record, tag: &str) -> bool {
-    // Few documents have the word at all, and reading one costs more than looking for it.
+    // A substring search is cheaper than parsing, and few documents contain the word.
     has_text(record, &Value::from(tag).to_string()) && has_tag_where(record, |text| text == tag)
 }
 
-/// Whether an entity has one of many tags. Reads its document once, however many they are.
+/// Whether an entity has one of many tags. Parses its document at most once.
 fn has_any_tag(record: &Record, tags: &HashSet<&str>) -> bool {
     record.is_active()
         && has_text(record, "\"tags\"")

@@ -1,5 +1,4 @@
-//! A proof that a commit is in the log, and that the log continues an earlier checkpoint. Checked
-//! without the registry.
+//! Offline-verifiable proof that the log contains a commit and continues an earlier checkpoint.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,75 +10,75 @@ use crate::{
     merkle::{self, Node},
 };
 
-/// What shows that a commit is in the log.
+/// A proof that the log contains a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Proof {
-    /// The signed checkpoint that it leads to.
+    /// The signed checkpoint of the tree.
     pub checkpoint: String,
     /// The chain hash before the commit.
     pub previous_chain: ChainHash,
     /// The canonical commit.
     pub commit: String,
-    /// The nodes from the commit's leaf to the checkpoint's root.
+    /// The inclusion proof from the commit's leaf to the checkpoint's root.
     pub inclusion: Vec<Digest>,
-    /// The nodes that show that the log continues an earlier checkpoint. Empty: not asked for.
+    /// The consistency proof with an earlier checkpoint; empty if none was requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consistency: Vec<Digest>,
 }
 
-/// What a sound proof shows.
+/// The verified content of a proof.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proven {
-    /// The commit that is in the log.
+    /// The commit in the log.
     pub commit: Commit,
-    /// The registry's word.
+    /// The verified checkpoint.
     pub checkpoint: Checkpoint,
     /// The earlier checkpoint that the log continues.
     pub since: Option<Checkpoint>,
 }
 
-/// Why a proof shows nothing.
+/// A proof is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Unproven {
-    /// The checkpoint.
+    /// The checkpoint is invalid.
     #[error(transparent)]
     Checkpoint(#[from] InvalidCheckpoint),
-    /// The commit.
+    /// The commit is invalid.
     #[error(transparent)]
     Commit(#[from] InvalidCommit),
-    /// The path leads elsewhere.
+    /// The inclusion proof does not match the checkpoint's root.
     #[error("revision {revision} is not in the log of the checkpoint at revision {head}")]
     NotIncluded {
-        /// Of the commit.
+        /// The commit's revision.
         revision: Revision,
-        /// Of the checkpoint.
+        /// The checkpoint's revision.
         head: Revision,
     },
-    /// The earlier checkpoint is another registry's, or later.
+    /// The earlier checkpoint belongs to another registry or is newer.
     #[error(
-        "the earlier checkpoint is of registry {registry} at revision {revision}, which this one cannot continue"
+        "the earlier checkpoint (registry {registry}, revision {revision}) is not a predecessor of this checkpoint"
     )]
     OtherLog {
-        /// Which registry.
+        /// The registry of the earlier checkpoint.
         registry: String,
-        /// At which revision.
+        /// The revision of the earlier checkpoint.
         revision: Revision,
     },
-    /// The log was rewritten.
+    /// The consistency proof does not match the roots.
     #[error(
         "the log at revision {head} does not continue the checkpoint at revision {since}: it was rewritten, or the proof was made for another one"
     )]
     NotContinued {
-        /// Of the earlier checkpoint.
+        /// The revision of the earlier checkpoint.
         since: Revision,
-        /// Of the later one.
+        /// The revision of the later checkpoint.
         head: Revision,
     },
 }
 
 impl Proof {
-    /// Checks the proof with the registry's key and, if there is one, an earlier checkpoint.
+    /// Verifies the proof with the registry's key and, if given, against an earlier checkpoint.
     pub fn check(&self, key: &VerifierKey, since: Option<&str>) -> Result<Proven, Unproven> {
         let checkpoint = Checkpoint::verify(&self.checkpoint, key)?;
         let commit = SealedCommit::parse(self.commit.as_bytes())?;
@@ -110,7 +109,7 @@ impl Proof {
         let is_same = old == new && since.root == checkpoint.root;
         let path = nodes(&self.consistency);
         let roots = merkle::roots_of_consistency(since.root, old.0, new.0, &path);
-        // Every log continues the empty one.
+        // Every log continues the empty log.
         if old != Revision(0) && !is_same && roots != Some((since.root, checkpoint.root)) {
             return Err(Unproven::NotContinued { since: old, head: new });
         }
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn every_commit_is_proven_and_a_changed_one_is_not() {
+    fn proof_verifies_only_original_commit() {
         let log = Log::of(11, "n");
         for revision in 1..=11 {
             let proof = log.prove(revision, 0);
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rewritten_log_does_not_continue_what_was_signed() {
+    fn proof_rejects_rewritten_log() {
         let (log, other) = (Log::of(9, "n"), Log::of(9, "rewritten"));
         for since in 0..=9 {
             let note = log.checkpoint(since);

@@ -1,8 +1,8 @@
-//! A schema with what it refers to written in place: a normal form, by which two schemas that
-//! divide the same content differently are seen to be the same.
+//! Inlining of references: a normal form in which schemas with the same content are equal, however
+//! they distribute it over definitions.
 //!
-//! Equal normal forms accept the same values; the form itself is for comparing, not for
-//! validating: a `$ref` with siblings holds its target as an object.
+//! Equal normal forms accept the same values. The form is for comparison only and not for
+//! validation: a `$ref` with siblings contains its target as an object.
 
 use std::collections::BTreeSet;
 
@@ -14,32 +14,32 @@ use serde_json::{Map, Value};
 
 use crate::reference::{Key, SchemaRef};
 
-/// Most values that the normal form may have: references can multiply.
+/// Maximum number of values in a normal form, because references can multiply.
 const VALUES: usize = 200_000;
-/// Most values that the normal forms of all schemas of one server may have.
+/// Maximum number of values in the normal forms of all schemas of one server.
 const VALUES_OF_SERVER: usize = 1_000_000;
-/// Most references within references.
+/// Maximum nesting of references.
 const DEPTH: usize = 64;
 
-/// Gives the JSON Schema of a registered schema.
+/// Looks up the JSON Schema of a registered schema.
 pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Value>;
 
-/// What normal forms that are made together may cost: references can multiply in each of them.
+/// A shared limit for several normal forms, because references can multiply in each of them.
 #[derive(Debug)]
 pub struct Budget {
-    /// Values of normal forms.
+    /// Remaining values.
     left: usize,
 }
 
 impl Budget {
-    /// What all tools of one server may cost.
+    /// The limit for all tools of one server.
     pub fn of_server() -> Self {
         Self { left: VALUES_OF_SERVER }
     }
 }
 
-/// The normal form of a schema; `None` where it would be too big, needs what is not there, or the
-/// budget is used up.
+/// The normal form of a schema; `None` if it is too large, a reference is unresolved, or the budget
+/// is exhausted.
 pub fn inlined(schema: &Value, resolve: Resolve<'_>, budget: &mut Budget) -> Option<Value> {
     let given = VALUES.min(budget.left);
     let mut inliner = Inliner { resolve, left: given, open: Vec::new() };
@@ -48,23 +48,23 @@ pub fn inlined(schema: &Value, resolve: Resolve<'_>, budget: &mut Budget) -> Opt
     form
 }
 
-/// What a reference becomes.
+/// The replacement of a reference.
 enum Reference {
-    /// What it stands for.
+    /// The inlined target.
     Is(Value),
-    /// It stays: a circle, or nothing that is known here.
+    /// The reference stays, because it is recursive or unknown.
     Stays,
 }
 
 struct Inliner<'a> {
     resolve: Resolve<'a>,
     left: usize,
-    /// The references that are being written in place: which schema, and where in it.
+    /// The references being inlined: schema and pointer.
     open: Vec<(*const Value, String)>,
 }
 
 impl Inliner<'_> {
-    /// A schema that is a document of its own.
+    /// Inlines a schema that is a document of its own.
     fn resource(&mut self, root: &Value) -> Option<Value> {
         let mut form = self.schema(root, root)?;
         if let Value::Object(map) = &mut form {
@@ -117,7 +117,7 @@ impl Inliner<'_> {
         named.iter().map(member).collect::<Option<Map<_, _>>>().map(Value::Object)
     }
 
-    /// What a reference stands for; `None`: it cannot be known.
+    /// The replacement of a reference; `None` if it is unresolved.
     fn target(&mut self, reference: &str, root: &Value) -> Option<Reference> {
         if let Some(registered) = SchemaRef::parse(reference) {
             let key = registered.ok()?;
@@ -151,7 +151,7 @@ impl Inliner<'_> {
     }
 }
 
-/// Removes the definitions to which no reference is left: only circles need theirs.
+/// Removes unreferenced definitions. Only recursive ones are still needed.
 fn remove_unused(schema: &mut Map<String, Value>) {
     let definitions = ["$defs", "definitions"].map(|keyword| (keyword, schema.remove(keyword)));
     let mut waiting = Vec::new();
@@ -189,7 +189,7 @@ fn local_references(schema: &Value, found: &mut Vec<String>) {
     });
 }
 
-/// The JSON pointer that a reference's fragment stands for; `None` for an anchor.
+/// The JSON pointer in a fragment; `None` for an anchor.
 pub fn pointer_of(fragment: &str) -> Option<String> {
     if !fragment.is_empty() && !fragment.starts_with('/') {
         return None;
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_written_in_place() {
+    fn inline_replaces_references() {
         let point = json!({ "$schema": "http://json-schema.org/draft-07/schema#",
             "properties": { "x": { "$ref": "#/definitions/N" } },
             "definitions": { "N": { "type": "number" } } });
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_stay_and_growth_is_bounded() {
+    fn inline_keeps_recursion_and_limits_growth() {
         let list = json!({ "$defs": { "L": { "properties": { "next": { "$ref": "#/$defs/L" } } } },
             "$ref": "#/$defs/L" });
         let form = form_of(&list, &|_| None).unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn many_bombs_cost_no_more_than_the_budget_together() {
+    fn inline_budget_is_shared() {
         let bomb = bomb();
         let mut budget = Budget::of_server();
         for _ in 0..VALUES_OF_SERVER / VALUES {

@@ -1,9 +1,9 @@
-//! Whether a person sees all of a name: what looks like `docs` must be `docs`.
+//! Detection of invisible characters, so that two visually identical names are equal.
 
 use crate::text::is_hidden;
 
-/// Whether a person does not see a part of a text: control characters, those without a shape or
-/// with an empty one, those that only change how others look, and spaces at an end or side by side.
+/// Whether part of a text is invisible: control characters, characters without a glyph, formatting
+/// characters, and spaces at either end or in a row.
 pub fn hides_something(text: &str) -> bool {
     text.chars().any(is_unseen) || text.trim_matches(' ') != text || text.contains("  ")
 }
@@ -12,7 +12,7 @@ fn is_unseen(c: char) -> bool {
     is_hidden(c)
         || c.is_control()
         || (c.is_whitespace() && c != ' ')
-        // Variation selectors, and blanks that count as letters or symbols.
+        // Variation selectors, and blanks that Unicode classifies as letters or symbols.
         || matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{2800}' | '\u{13441}'..='\u{13442}' | '\u{16fe4}')
 }
 
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_looks_like_another_name_hides_something() {
+    fn invisible_characters_are_detected() {
         for plain in ["docs", "gr\u{f6}\u{df}e", "Ann Smith", "\u{691c}\u{7d22}", "a/b.c-d_e:f@g"] {
             assert!(!hides_something(plain), "{plain}");
         }

@@ -218,7 +218,7 @@ fn parse_reports_all_problems_without_name() {
 #[test]
 fn parse_json_rejects_repeated_names() {
     let twice = parse_json(br#"{ "a": 1, "b": { "c": 1, "c": 2 } }"#).unwrap_err();
-    assert_eq!(twice.reason, "not valid JSON: `c` is written twice in one object");
+    assert_eq!(twice.reason, "not valid JSON: `c` occurs twice in one object");
     assert_eq!((twice.line, twice.column), (1, 28));
     assert!(parse_json(br#"{ "a": 1, "b": { "a": 1 } }"#).is_ok());
     assert!(parse_json(b"{} {}").unwrap_err().reason.contains("trailing"));

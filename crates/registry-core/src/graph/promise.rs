@@ -1,7 +1,7 @@
-//! What moving to another version means for what each dependent promises, and for what it calls.
+//! The effect of a move on the promises and calls of each dependent.
 //!
-//! Compared as any two versions are (`compatibility`). What moves gets a version of its own,
-//! `1.0.0+moved`, so that no reference means two things.
+//! The comparison is that of any two versions (`compatibility`). A moved entity gets the version
+//! `1.0.0+moved`, so that references stay unambiguous.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,15 +22,15 @@ use crate::{
     version::Version,
 };
 
-const HELP: &str = "it can move only as a new version that may break, or not at all";
+const HELP: &str = "release it as a new major version, or keep the old dependency";
 
-/// What comparing found: about the change itself, and about each dependent.
+/// The findings of the change itself and of each dependent.
 pub(super) struct Promises {
     pub(super) of_change: Comparison,
     pub(super) of_dependents: HashMap<Key, Vec<Diagnostic>>,
 }
 
-/// Compares a replacement with what it replaces, and each dependent with itself once moved.
+/// Compares a replacement with the replaced version, and each dependent with its moved form.
 pub(super) fn promises(
     catalog: &Catalog,
     (old, new): (&Document, &Arc<Document>),
@@ -70,11 +70,11 @@ pub(super) fn promises(
     Promises { of_change, of_dependents }
 }
 
-/// The catalog with what moves beside what is there.
+/// The catalog together with the moved entities.
 struct World<'a> {
     catalog: &'a Catalog,
     renamed: BTreeMap<Key, Key>,
-    /// What has moved under a key that is only ours, as its text, by what it was.
+    /// The original keys of moved entities, by the text of their temporary keys.
     was: HashMap<String, &'a Key>,
     moved: HashMap<Key, Arc<Document>>,
 }
@@ -93,7 +93,7 @@ impl<'a> World<'a> {
         renamed.extend(was.values().map(|key| ((*key).clone(), moved(key))));
         let mut documents = HashMap::from([(to, Arc::clone(new))]);
         for document in dependents {
-            // What cannot be read with its new references is refused, which `scratch` says.
+            // A document that is invalid with its new references is reported by `scratch`.
             let value = rewritten(document, &renamed);
             if let Ok(parsed) = Document::parse(document.key().kind, &value) {
                 documents.insert(parsed.key().clone(), Arc::new(parsed));
@@ -102,7 +102,7 @@ impl<'a> World<'a> {
         Self { catalog, renamed, was, moved: documents }
     }
 
-    /// A text for people: a key that is only ours means nothing to them.
+    /// Replaces temporary keys in a text for people.
     fn told(&self, text: &str) -> String {
         let told = |word: &str| match self.was.get(word) {
             Some(was) => format!("the moved {was}"),
@@ -111,7 +111,7 @@ impl<'a> World<'a> {
         text.split(' ').map(told).collect::<Vec<_>>().join(" ")
     }
 
-    /// What stands in the place of this entity once all have moved.
+    /// The document of this entity after the move.
     fn after(&self, key: &Key) -> Option<&Arc<Document>> {
         self.moved.get(self.renamed.get(key)?)
     }
@@ -122,7 +122,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// The key of what moves; semver orders nothing by what stands after the `+`.
+/// The temporary key of a moved entity. Semver ignores build metadata after `+` in precedence.
 fn moved(key: &Key) -> Key {
     let version = key.version.to_string();
     let sign = if version.contains('+') { '.' } else { '+' };
@@ -130,7 +130,7 @@ fn moved(key: &Key) -> Key {
     Key { version: version.unwrap_or_else(|_| key.version.clone()), ..key.clone() }
 }
 
-/// What a dependent promises, now and once it has moved.
+/// The promises of a dependent before and after its move.
 fn own(document: &Document, found: &Comparison) -> Vec<Diagnostic> {
     let version = &document.key().version;
     let breaks = |difference: &Difference| {
@@ -138,7 +138,7 @@ fn own(document: &Document, found: &Comparison) -> Vec<Diagnostic> {
         Diagnostic::error(Code::BreakingChange, difference.pointer.clone(), message).with_help(HELP)
     };
     let doubt = |doubt: &Doubt| {
-        let message = format!("cannot tell whether it breaks what it promises: {}", doubt.reason);
+        let message = format!("compatibility could not be decided: {}", doubt.reason);
         Diagnostic::warning(Code::CompatibilityUndecided, doubt.pointer.clone(), message)
     };
     let breaks = found.differences.iter().map(breaks);
@@ -146,7 +146,7 @@ fn own(document: &Document, found: &Comparison) -> Vec<Diagnostic> {
     all.map(|found| found.about(0, document.key())).collect()
 }
 
-/// What a dependent calls, now and once that has changed or moved.
+/// The calls of a dependent before and after the change or move of their target.
 fn call(
     document: &Document,
     reference: &Reference,
@@ -165,7 +165,7 @@ fn call(
         Outcome::Undecided => {
             let doubt = found.doubts.first()?;
             let message = format!(
-                "cannot tell whether {name} breaks what {before} promises, at {}: {}",
+                "compatibility of {name} with {before} could not be decided at {}: {}",
                 doubt.pointer, doubt.reason
             );
             Diagnostic::warning(Code::CompatibilityUndecided, reference.pointer.clone(), message)
@@ -174,13 +174,13 @@ fn call(
     Some(problem.about(0, document.key()))
 }
 
-/// The skill that a dependency names.
+/// The skill named by a dependency.
 fn skill(document: &Document, reference: &Reference) -> Option<String> {
     let value = document.entity().to_value();
     Some(value.pointer(&reference.pointer)?.get("skill")?.as_str()?.to_owned())
 }
 
-/// What concerns the callers of one skill; that a skill is gone is for validation to say.
+/// The findings for the callers of one skill. Validation reports a missing skill.
 fn of_skill(found: &Comparison, target: &Entity, skill: Option<&str>) -> Comparison {
     let mut found = found.clone();
     let Entity::Agent(agent) = target else { return found };

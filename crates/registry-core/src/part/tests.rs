@@ -1,4 +1,4 @@
-//! Scopes by examples; that parts stay right through random histories is a property test.
+//! Random histories are tested in `tests/properties/scope.rs`.
 
 use serde_json::json;
 
@@ -41,7 +41,7 @@ fn keys(catalog: &Catalog, roots: &[&str]) -> String {
 }
 
 #[test]
-fn a_scope_has_what_its_roots_need() {
+fn scope_contains_dependencies_of_roots() {
     let catalog = catalog(&entities());
     for (root, expected) in [
         (
@@ -64,7 +64,7 @@ fn a_scope_has_what_its_roots_need() {
 }
 
 #[test]
-fn a_wildcard_means_every_active_version_and_an_exact_root_any() {
+fn wildcard_root_selects_active_versions_only() {
     let mut entities = entities();
     let clerks = |catalog: &Catalog, root: &str| keys(catalog, &[root]).matches("agent/").count();
     assert_eq!(clerks(&catalog(&entities), "agent/clerk@*"), 2);
@@ -75,7 +75,7 @@ fn a_wildcard_means_every_active_version_and_an_exact_root_any() {
 }
 
 #[test]
-fn roots_are_written_and_read_alike_and_others_are_refused() {
+fn root_round_trips_through_text() {
     let texts =
         ["agent/a@1.0.0", "tool/b@*", "server/io.x/y@2.0.0", "com.example.*", "team/*", "tag:x y"];
     let scope = Scope::of_roots(&texts).unwrap();

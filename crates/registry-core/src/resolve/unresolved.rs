@@ -1,18 +1,18 @@
-//! Why nothing fits: what there is of the name, and why each of it was left out.
+//! Failed resolution: the registered versions of the name and the reason why each does not match.
 
 use std::{fmt, sync::Arc};
 
 use super::{Constraint, Requirement};
 use crate::{catalog::Record, lifecycle::LifecycleState, limits, reference::Key, version::Version};
 
-/// Why a version is not the answer.
+/// The reason why a version does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftOut {
-    /// The constraint does not mean it.
+    /// The constraint excludes it.
     Outside,
-    /// It is a pre-release, and the constraint names none of its release.
+    /// It is a pre-release, and the constraint names none of the same release.
     Prerelease,
-    /// It is retired, and not named exactly.
+    /// It is retired and not named exactly.
     Retired,
 }
 
@@ -28,40 +28,40 @@ impl LeftOut {
         Self::Outside
     }
 
-    /// The reason in words.
+    /// The reason as text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Outside => "does not match",
-            Self::Prerelease => "is a pre-release, which only a constraint that names one means",
-            Self::Retired => "is retired, and only meant by its exact version",
+            Self::Prerelease => "is a pre-release, and the constraint names no pre-release of this release",
+            Self::Retired => "is retired and matches only by its exact version",
         }
     }
 }
 
-/// A version that is not the answer.
+/// A version that does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// The version.
     pub version: Version,
-    /// Its lifecycle.
+    /// The lifecycle state.
     pub state: LifecycleState,
-    /// Why it was left out.
+    /// The reason.
     pub left_out: LeftOut,
 }
 
-/// A requirement that nothing meets.
+/// A requirement without a matching version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Unresolved {
     /// The requirement.
     pub required: Requirement,
-    /// What there is of the name, newest first; at most 20.
+    /// The newest versions of the name, at most 20.
     pub candidates: Vec<Candidate>,
-    /// How many versions there are.
+    /// The number of registered versions.
     pub total: usize,
 }
 
 impl Unresolved {
-    /// `versions` are all of the name, lowest first; none is the answer.
+    /// `versions` are all versions of the name in ascending order; none of them matches.
     pub(super) fn new<'a>(
         required: &Requirement,
         versions: impl Iterator<Item = (&'a Key, &'a Arc<Record>)>,

@@ -20,18 +20,18 @@ use crate::{
     setting::{Selector, SettingChange, namespaces},
 };
 
-/// Somebody who wants to write.
+/// The author of a batch with their permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimant {
-    /// The team for which they write.
+    /// The author's team.
     pub team: Arc<str>,
-    /// What they may write within what the team owns; none: all of that.
+    /// The names that the author may write, within what the team owns; empty means no restriction.
     pub scopes: Arc<[Selector]>,
-    /// Whether they may write what others own.
+    /// Whether the author may write names of other teams.
     pub is_admin: bool,
 }
 
-/// Adds to a plan what the claimant may not do, and who owns what it registers.
+/// Adds to a plan the authorization findings and the owners of new names.
 pub fn claim(catalog: &Catalog, claimant: &Claimant, batch: &[Proposed], plan: &mut Plan) {
     let mut found = Vec::new();
     for (i, (proposed, effect)) in batch.iter().zip(&mut plan.effects).enumerate() {
@@ -62,21 +62,22 @@ fn refusal(
 ) -> Option<Diagnostic> {
     if !is_in_scope {
         let scopes: Vec<_> = claimant.scopes.iter().map(ToString::to_string).collect();
-        let message = format!("{named} is outside of what you may write: {}", scopes.join(", "));
+        let message = format!("{named} is outside of your scopes: {}", scopes.join(", "));
         let help = "ask for a token with a scope that covers it";
         return Some(Diagnostic::error(Code::OutsideScope, "", message).with_help(help));
     }
     let owner = owner.filter(|owner| !claimant.is_admin && **owner != *claimant.team)?;
-    let message = format!("{named} belongs to `{owner}`, and you write for `{}`", claimant.team);
-    let help = format!("ask `{owner}` to do it, or to give {named} to `{}`", claimant.team);
+    let message = format!("{named} belongs to `{owner}`, but you write for `{}`", claimant.team);
+    let help = format!("ask `{owner}` to make the change, or to transfer {named} to `{}`", claimant.team);
     Some(Diagnostic::error(Code::NotOwner, "", message).with_help(help))
 }
 
-/// What something may be set about: what is registered, or about to be.
+/// The selectors with settings or with registered or new entities.
 struct Known<'a> {
     catalog: &'a Catalog,
     new: BTreeSet<Selector>,
-    /// In which something is registered: however its names are written, so all are read.
+    /// Namespaces with registered entities. Names are compared case-insensitively, so all of them
+    /// are scanned.
     namespaces: OnceCell<HashSet<Selector>>,
 }
 
@@ -96,7 +97,7 @@ impl Known<'_> {
     }
 }
 
-/// The names that a batch registers, and the namespaces around them.
+/// The names that a batch registers, and their namespaces.
 fn around_new(batch: &[Proposed], plan: &Plan) -> BTreeSet<Selector> {
     if plan.settings.is_empty() {
         return BTreeSet::new();
@@ -126,17 +127,17 @@ fn check_setting(
     if refused.is_some() || claimant.is_admin {
         return refused;
     }
-    // What belongs to nobody is an admin's to set or to give away. So is what is not there: settings
-    // stay for ever, and their number is bounded by what is registered.
+    // Only an admin may set something on an unowned selector, or one without entities. Settings are
+    // permanent, so their number must be bounded by the entities.
     let why = match owner {
-        None => "belongs to nobody",
-        Some(_) if !known.has(on) => "is not registered, nor is anything in it",
+        None => "has no owner",
+        Some(_) if !known.has(on) => "has no registered entities",
         Some(_) => return None,
     };
     let message = format!("{named} {why}, so only an admin may set something on it");
     let help = match on {
-        Selector::Everything => "ask an admin to set it",
-        _ => "register a name there first, or ask an admin to set it",
+        Selector::Everything => "ask an admin to make the change",
+        _ => "register an entity there first, or ask an admin to make the change",
     };
     Some(Diagnostic::error(Code::NotOwner, "", message).with_help(help))
 }
@@ -182,7 +183,7 @@ mod tests {
         catalog
     }
 
-    /// What is refused, by code and message; and who owns what is registered.
+    /// The rejections as code and message, and the owners of the registrations.
     fn decide(
         claimant: &Claimant,
         batch: &[Proposed],
@@ -205,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn a_free_name_is_whose_comes_and_a_namespace_is_its_owners() {
+    fn unclaimed_name_belongs_to_registrant_or_namespace_owner() {
         let team = claimant("search", &[]);
         assert_eq!(decide(&team, &[register("free")], &[]), (vec![], vec!["search".to_owned()]));
         for (name, owner) in [("acme/x", "acme"), ("com.example.deep.x", "example")] {
             let refused = decide(&team, &[register(name)], &[]).0;
             let expected = format!(
-                "not-owner: server/{name} belongs to `{owner}`, and you write for `search`"
+                "not-owner: server/{name} belongs to `{owner}`, but you write for `search`"
             );
             assert_eq!(refused, [expected]);
             let theirs = decide(&claimant(owner, &[]), &[register(name)], &[]);
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn who_registered_a_free_name_keeps_it_when_the_namespace_is_given_away() {
+    fn registrant_keeps_name_when_namespace_is_assigned() {
         let catalog = catalog(&[server("acme/old", &[])]);
         let mut settings = catalog.settings().clone();
         settings.apply(&setting("acme/*", Setting::Owner("acme".into())), catalog.revision());
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_needs_no_leave() {
+    fn change_without_effect_needs_no_authorization() {
         let (team, known) = (claimant("search", &[]), register("s"));
         assert_eq!(decide(&team, std::slice::from_ref(&known), &[]).0, Vec::<String>::new());
         let notice = Notice::default();
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_the_owners_and_what_is_nobodys_is_an_admins() {
+    fn settings_require_owner_or_admin() {
         let give = |on| [setting(on, Setting::Owner("search".into()))];
         for (on, owner) in
             [("server/s", "docs"), ("acme/*", "acme"), ("com.example.old.*", "example")]
@@ -272,16 +273,16 @@ mod tests {
         assert!(decide(&claimant("search", &[]), &[], &everything).0.is_empty(), "no change");
     }
 
-    /// Settings stay for ever, so an owner sets nothing about names that nobody registered.
+    /// Settings are permanent, so owners cannot set them for unregistered names.
     #[test]
-    fn only_an_admin_sets_something_about_what_is_not_there() {
+    fn setting_on_unregistered_name_requires_admin() {
         let mode = |on| [setting(on, Setting::Compatibility(Some(Mode::None)))];
         let (acme, admins) = (claimant("acme", &[]), claimant("admins", &[]));
         for on in ["server/acme/free", "acme/*", "server/acme/x"] {
             assert!(decide(&admins, &[], &mode(on)).0.is_empty(), "{on}");
         }
         let refused = decide(&acme, &[], &mode("server/acme/free")).0;
-        assert!(refused[0].contains("server/acme/free is not registered"), "{refused:?}");
+        assert!(refused[0].contains("server/acme/free has no registered entities"), "{refused:?}");
         assert!(decide(&acme, &[], &mode("acme/*")).0.is_empty(), "something is set there");
         let with_it = decide(&acme, &[register("acme/free")], &mode("server/acme/free"));
         assert!(with_it.0.is_empty(), "it comes with its name: {with_it:?}");
@@ -291,12 +292,12 @@ mod tests {
     }
 
     #[test]
-    fn scopes_narrow_what_may_be_written_also_an_admins() {
+    fn scopes_restrict_admins_too() {
         let narrow = |team| claimant(team, &["acme/*", "server/s"]);
         assert!(decide(&narrow("acme"), &[register("acme/x")], &[]).0.is_empty());
         for team in ["search", "admins"] {
             let refused = decide(&narrow(team), &[register("free")], &[]).0;
-            let expected = "outside-scope: server/free is outside of what you may write: \
+            let expected = "outside-scope: server/free is outside of your scopes: \
                             acme/*, server/s";
             assert_eq!(refused, [expected]);
         }

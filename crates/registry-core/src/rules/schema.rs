@@ -1,8 +1,8 @@
-//! `schema-invalid`, `schema-unresolved` and `schema-unused`: JSON Schemas compile, lead
-//! somewhere, and are needed.
+//! `schema-invalid`, `schema-unresolved` and `schema-unused`: JSON Schemas compile, their
+//! references resolve, and they are used.
 //!
-//! A schema is compiled as if everything that it refers to allowed anything: what is registered
-//! compiles by itself, so each schema is compiled once and reported once.
+//! Each schema is compiled with its references replaced by schemas that allow anything. Registered
+//! schemas are compiled at their own registration, so each problem is reported once.
 
 mod problems;
 
@@ -57,7 +57,7 @@ pub(super) fn schema_of<'a>(proposal: &Proposal<'a>, key: &Key) -> Option<&'a Va
     }
 }
 
-/// How many regular expressions the JSON Schemas of an entity have.
+/// The number of regular expressions in the JSON Schemas of an entity.
 pub(super) fn patterns(entity: &Entity) -> usize {
     schemas(entity).into_iter().map(|(_, schema)| schema_compile::patterns(schema)).sum()
 }
@@ -98,7 +98,7 @@ fn unresolved(
                 proposal.help_for_unknown(key),
             ),
             Err(e) => (
-                format!("`{text}` refers to no registered schema: {e}"),
+                format!("`{text}` does not refer to a registered schema: {e}"),
                 "write `#Name:1.0.0` with an exact version".to_owned(),
             ),
         };
@@ -107,7 +107,8 @@ fn unresolved(
     });
 }
 
-/// MCP arguments are an object; a client refuses a whole list of tools for one that says other.
+/// MCP requires tool arguments to be an object. Clients reject the whole tool list if one schema
+/// allows another type.
 fn arguments_are_an_object(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
     let Entity::Tool(tool) = new.entity() else { return };
     let Some(schema) = &tool.input_schema else { return };
@@ -120,12 +121,12 @@ fn arguments_are_an_object(proposal: &Proposal<'_>, new: &New<'_>, found: &mut V
             Some(other) => format!("`type` is {other}"),
         },
     };
-    let message = format!("a tool's arguments are an object, but the input schema says {says}");
+    let message = format!("tool arguments must be an object, but in the input schema {says}");
     let problem = Diagnostic::error(Code::SchemaInvalid, "/inputSchema", message);
     new.report(found, problem.with_help("write \"type\": \"object\""));
 }
 
-/// A gateway compiles a schema together with all that it leads to.
+/// A gateway compiles a schema together with all schemas that it refers to.
 fn too_many_references(graph: &SchemaGraph<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
     let own = new.references.iter().filter(|r| r.relation == Relation::Schema).map(|r| &r.key);
     if graph.leads_to_more_than(schema_compat::limits::SCHEMA_REFERENCES, own) {
@@ -141,9 +142,9 @@ fn unused(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     let used: HashSet<&Key> = each.filter(|(new, key)| new.key() != *key).map(|(_, k)| k).collect();
     for new in proposal.new.iter().filter(|new| new.key().kind == Kind::Schema) {
         if !used.contains(new.key()) && !proposal.is_used_in_catalog(new.key()) {
-            let message = format!("nothing refers to {}", new.key());
+            let message = format!("{} is not referenced", new.key());
             let unused = Diagnostic::warning(Code::SchemaUnused, "", message);
-            new.report(found, unused.with_help("refer to it as `#Name:1.0.0`, or leave it out"));
+            new.report(found, unused.with_help("refer to it as `#Name:1.0.0`, or remove it"));
         }
     }
 }
@@ -159,7 +160,7 @@ mod tests {
     use crate::{diagnostic::Code, limits};
 
     #[test]
-    fn a_schema_must_compile_and_every_problem_has_its_place() {
+    fn invalid_schema_reports_each_problem_with_pointer() {
         let batch = [
             schema("A", &json!({ "type": "strin", "properties": { "a": { "minimum": "1" } } })),
             with(&source_tool("t", "s"), json!({ "outputSchema": { "pattern": "(?=a)" } })),
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_fetched_and_only_known_dialects_are_read() {
+    fn schema_rejects_remote_refs_and_unknown_dialects() {
         let batch = [
             schema("A", &json!({ "items": { "$ref": "http://169.254.169.254/latest" } })),
             schema("B", &json!({ "$schema": "https://example.com/mine" })),
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_must_also_compile_where_another_refers_to_it() {
+    fn schema_must_compile_when_referenced() {
         let batch = [
             schema("A", &json!({ "$ref": "a", "$defs": { "a": { "$id": "/a" } } })),
             schema("B", &json!({ "$ref": "/" })),
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn references_lead_to_registered_schemas_however_deep() {
+    fn unresolved_reference_is_reported_at_any_depth() {
         let nested = json!({ "anyOf": [{ "items": { "$ref": "#Nope:1.0.0" } }] });
         let batch = [
             schema("A", &nested),
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_may_take_schemas_of_its_own_dialect() {
+    fn schema_may_refer_to_its_meta_schema() {
         for dialect in [
             "http://json-schema.org/draft-04/schema#",
             "http://json-schema.org/draft-07/schema#",
@@ -268,10 +269,10 @@ mod tests {
     }
 
     #[test]
-    fn arguments_must_be_an_object() {
+    fn input_schema_must_be_object() {
         let input = |schema| with(&source_tool("t", "s"), json!({ "inputSchema": schema }));
         let found = |schema| found_of(Code::SchemaInvalid, &[], &[input(schema)]);
-        assert!(found(json!({ "type": "string" })).contains("the input schema says `type` is"));
+        assert!(found(json!({ "type": "string" })).contains("in the input schema `type` is"));
         assert_eq!(found(json!({ "properties": {} })), "");
         let batch =
             [schema("A", &json!({ "type": "array" })), input(json!({ "$ref": "#A:1.0.0" }))];
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_patterns_of_a_batch_are_bounded() {
+    fn batch_limits_number_of_patterns() {
         let patterns: Vec<_> = (0..schema_compat::limits::SCHEMA_PATTERNS)
             .map(|i| json!({ "pattern": i.to_string() }))
             .collect();
@@ -290,11 +291,11 @@ mod tests {
         let findings = |count| plan(&catalog(&[]), &schemas(count)).diagnostics;
         assert!(findings(most).iter().all(|found| found.code == Code::SchemaUnused));
         let found = findings(most + 1);
-        assert!(found[0].message.contains("10200 patterns in its schemas, 10000 are allowed"));
+        assert!(found[0].message.contains("10200 patterns in its schemas; the maximum is 10000"));
     }
 
     #[test]
-    fn schemas_that_double_each_other_are_refused() {
+    fn exponentially_growing_schemas_are_rejected() {
         let twice = |i: usize| {
             let before = json!({ "$ref": format!("#S{i}:1.0.0") });
             schema(&format!("S{}", i + 1), &json!({ "allOf": [before, before] }))
@@ -314,13 +315,13 @@ mod tests {
             ),
             "{found}"
         );
-        // However it is registered: also one by one.
+        // The result is the same if they are registered one by one.
         let registered: Vec<_> = registered.into_iter().chain(chain[..11].to_vec()).collect();
         assert!(!found_of(Code::SchemaInvalid, &registered, &chain[11..12]).is_empty());
     }
 
     #[test]
-    fn a_schema_leads_to_a_bounded_number_of_others() {
+    fn schema_limits_number_of_references() {
         let link = |i: usize| {
             let next = json!({ "items": { "$ref": format!("#S{}:1.0.0", i + 1) } });
             schema(&format!("S{i}"), &next)
@@ -337,14 +338,14 @@ mod tests {
     }
 
     #[test]
-    fn only_new_schemas_that_nothing_refers_to_are_unused() {
+    fn unreferenced_new_schema_gets_warning() {
         let used = schema("Used", &json!({ "type": "object" }));
         let unused = schema("Unused", &json!({ "items": { "$ref": "#Unused:1.0.0" } }));
         let tool = tool("t", json!({ "spec": {}, "inputSchema": { "$ref": "#Used:1.0.0" } }));
         assert_eq!(
             found_of(Code::SchemaUnused, &[], &[used.clone(), unused.clone(), tool.clone()]),
-            "warning[schema-unused] schema/Unused@1.0.0 at \"\": nothing refers to \
-             schema/Unused@1.0.0 (refer to it as `#Name:1.0.0`, or leave it out)"
+            "warning[schema-unused] schema/Unused@1.0.0 at \"\": schema/Unused@1.0.0 is \
+             not referenced (refer to it as `#Name:1.0.0`, or remove it)"
         );
         assert_eq!(found_of(Code::SchemaUnused, &[unused], &[used, tool]), "");
     }

@@ -1,4 +1,4 @@
-//! The registered schemas behind a batch, and which of them leads to which: read once, asked often.
+//! The reference graph of all schemas reachable from a batch.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -21,12 +21,12 @@ pub(super) struct SchemaGraph<'a> {
     nodes: HashMap<Key, usize>,
     schemas: Vec<&'a Value>,
     successors: Vec<Vec<usize>>,
-    /// The URIs that each of the schemas has as `$id`.
+    /// The `$id` URIs of each schema.
     ids: Vec<Vec<String>>,
 }
 
 impl<'a> SchemaGraph<'a> {
-    /// Every schema that something of the batch leads to.
+    /// Collects every schema reachable from the batch.
     pub(super) fn of(proposal: &Proposal<'a>) -> Self {
         let references = proposal.new.iter().flat_map(|new| &new.references);
         let mut waiting: VecDeque<Key> =
@@ -50,7 +50,7 @@ impl<'a> SchemaGraph<'a> {
         Self { nodes, schemas, successors, ids }
     }
 
-    /// An `$id` that two of the documents have which are compiled together with this one.
+    /// Reports an `$id` that occurs in two documents that are compiled together with this schema.
     pub(super) fn same_id(&self, schema: &Value) -> Option<InvalidSchema> {
         if self.ids.iter().all(Vec::is_empty) {
             return None;
@@ -69,7 +69,7 @@ impl<'a> SchemaGraph<'a> {
         schema_compile::same_id(seen.iter().map(|node| &*self.ids[*node]).chain([&*own]))
     }
 
-    /// How heavy each of the schemas is, those that it refers to first.
+    /// The validation cost of each schema; dependencies first.
     pub(super) fn weights(&self) -> Vec<Weight> {
         let mut weights = vec![None; self.schemas.len()];
         let mut path: Vec<usize> = (0..self.schemas.len()).collect();
@@ -94,14 +94,14 @@ impl<'a> SchemaGraph<'a> {
         weights.into_iter().map(|weight| weight.unwrap_or(Weight::ONE)).collect()
     }
 
-    /// A circle of schemas is reported as such; here it leads nowhere.
+    /// The weight of a schema. Cycles are reported elsewhere and count as nothing here.
     fn known(&self, key: &Key, weights: &[Option<Weight>]) -> Weight {
         let node = self.nodes.get(key).copied();
         node.and_then(|node| weights[node]).unwrap_or(Weight::ONE)
     }
 
-    /// Whether a value would be checked too often. A schema without references is as heavy as it
-    /// is long.
+    /// Reports a schema whose validation would visit a value too often. The weight of a schema
+    /// without references is its length.
     pub(super) fn too_heavy(&self, schema: &Value, weights: &[Weight]) -> Option<InvalidSchema> {
         if !has_references(schema) || pure_reference(schema).is_some() {
             return None;
@@ -110,7 +110,7 @@ impl<'a> SchemaGraph<'a> {
         weigh(schema, &mut |name| Some(known(&Key::of_schema(name)?))).err()
     }
 
-    /// Whether these keys lead to more than so many schemas, themselves included.
+    /// Whether more than `most` schemas are reachable from these keys, including themselves.
     pub(super) fn leads_to_more_than<'k>(
         &self,
         limit: usize,
@@ -133,7 +133,7 @@ impl<'a> SchemaGraph<'a> {
         false
     }
 
-    /// The schemas that are so themselves, or lead to one that is.
+    /// The schemas that satisfy a predicate or refer to one that does, directly or transitively.
     pub(super) fn leading_to(&self, is_so: impl Fn(&Value) -> bool) -> Leading<'_> {
         let mut predecessors = vec![Vec::new(); self.schemas.len()];
         for (node, nexts) in self.successors.iter().enumerate() {
@@ -153,7 +153,7 @@ impl<'a> SchemaGraph<'a> {
     }
 }
 
-/// An answer of [`SchemaGraph::leading_to`].
+/// The result of [`SchemaGraph::leading_to`].
 pub(super) struct Leading<'g> {
     nodes: &'g HashMap<Key, usize>,
     found: Vec<bool>,

@@ -1,5 +1,5 @@
-//! `schema-invalid` for a tool whose schemas compile, but not put together with all that they lead
-//! to, which is what a gateway shows and checks.
+//! `schema-invalid` for a tool whose schemas compile individually, but not bundled with all
+//! referenced schemas as a gateway serves them.
 
 use std::collections::HashMap;
 
@@ -22,8 +22,8 @@ use crate::{
 const HELP: &str = "refer to parts of a schema as `#/$defs/…`, and to others as `#Name:1.0.0`, \
                     each from few places";
 
-/// Looks only once each part is right, and where one may mean or cost another thing for where it
-/// stands.
+/// Runs only if all parts are valid, and only for schemas whose meaning or cost depends on their
+/// position in the bundle.
 pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mut Vec<Diagnostic>) {
     let about_parts = [Code::SchemaInvalid, Code::SchemaUnresolved, Code::SchemaCycle];
     if found.iter().any(|diagnostic| about_parts.contains(&diagnostic.code)) {
@@ -48,7 +48,7 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
     work.report(found);
 }
 
-/// Schemas to be compiled, each once, and whose they are.
+/// Distinct schemas to compile, with the tools that use them.
 #[derive(Default)]
 struct Work<'n> {
     users: HashMap<Digest, Vec<(&'n New<'n>, &'static str)>>,
@@ -86,7 +86,7 @@ impl<'n> Work<'n> {
         });
         for (digest, problem) in compiled.into_iter().flatten() {
             for (new, member) in &self.users[&digest] {
-                let message = format!("put together with the schemas that it leads to: {problem}");
+                let message = format!("bundled with the referenced schemas: {problem}");
                 let invalid = Diagnostic::error(Code::SchemaInvalid, *member, message);
                 new.report(found, invalid.with_help(HELP));
             }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_gateway_can_put_together_is_refused() {
+    fn unservable_schema_is_rejected() {
         let takes = json!({ "type": "object", "properties": { "a": { "$ref": "#A:1.0.0" } } });
         let into_properties = json!({ "$schema": "http://json-schema.org/draft-07/schema#",
             "$ref": "#/properties/x", "properties": { "x": { "type": "integer" } } });
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_may_be_extended_while_each_value_is_checked_a_few_times() {
+    fn dynamic_refs_are_limited_by_validation_cost() {
         let node = |more: Value| {
             let next = json!({ "$dynamicRef": "#node" });
             json!({ "$dynamicAnchor": "node", "type": "object", "allOf": [more],
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_together_is_bounded_and_done_once() {
+    fn bundling_is_limited_and_deduplicated() {
         let patterns: Vec<_> = (0..200).map(|i| json!({ "pattern": i.to_string() })).collect();
         let registered = [schema("A", &json!({ "$anchor": "a", "anyOf": patterns }))];
         let tools = |title: &dyn Fn(usize) -> String| -> Vec<_> {
@@ -164,11 +164,11 @@ mod tests {
         let found = |batch: &[_]| found_of(Code::SchemaInvalid, &registered, batch);
         assert_eq!(found(&tools(&|_| "same".to_owned())), "");
         let different = found(&tools(&|i| i.to_string()));
-        assert!(different.contains("or 10000 patterns (apply it in several"), "{different}");
+        assert!(different.contains("or 10000 patterns (split the batch"), "{different}");
     }
 
     #[test]
-    fn hidden_arguments_may_not_be_needed_by_others() {
+    fn hidden_argument_must_not_be_referenced() {
         let input = json!({ "type": "object", "properties":
             { "a": { "type": "string" }, "b": { "$ref": "#/properties/a" } } });
         let source = |fields: &[&str]| {

@@ -1,7 +1,7 @@
-//! `server-json-invalid`: a server's `metadata.serverJson` has what MCP clients could not take, so it
-//! will not be shown to them.
+//! `server-json-invalid`: MCP clients would reject parts of a server's `metadata.serverJson`, so
+//! the server is not listed in the MCP registry API.
 //!
-//! A warning: the metadata is open, and the server is of use without it.
+//! This is a warning, because metadata is open and the server remains usable.
 
 use super::proposal::New;
 use crate::{
@@ -25,7 +25,7 @@ mod tests {
     use super::super::testing::{found, server, with};
 
     #[test]
-    fn what_clients_could_not_take_is_said_at_its_place() {
+    fn invalid_server_json_gets_warning_at_pointer() {
         let with = |rest| with(&server("s", &[]), json!({ "metadata": { "serverJson": rest } }));
         let good = json!({ "title": "T", "remotes": [{ "type": "sse", "url": "http://x/{y}" }] });
         assert_eq!(found(&[], &[with(good)]), "");

@@ -1,4 +1,4 @@
-//! Where a step's input comes from.
+//! Bindings: sources of a step's input.
 
 use schema_compat::pointer::At;
 use serde_json::Value;
@@ -15,31 +15,31 @@ pub enum Binding {
     Step {
         /// The step's id.
         id: String,
-        /// Into its result.
+        /// The path into its result.
         path: Path,
     },
-    /// This value.
+    /// A literal value.
     Constant(Value),
-    /// An object of bindings.
+    /// An object whose members are bindings.
     Construct(Vec<(String, Binding)>),
-    /// A part of the error that a saga is compensating: `{ error: { path } }`.
+    /// A part of the error that a saga compensates: `{ error: { path } }`.
     Error(Path),
 }
 
-/// What a binding may refer to.
+/// The sources that a binding may refer to.
 #[derive(Clone, Copy)]
 pub(super) struct Visible<'a> {
-    /// Steps whose results are there.
+    /// Steps whose results are available.
     pub(super) earlier: &'a [String],
-    /// Steps of the same pattern whose results are not.
+    /// Steps of the same pattern whose results are not available yet.
     pub(super) later: &'a [String],
-    /// What kinds of binding there are.
+    /// The allowed kinds of bindings.
     pub(super) kinds: &'a [&'static str],
 }
 
-/// The bindings of a step.
+/// The kinds of bindings of a step.
 pub(super) const KINDS: &[&str] = &["input", "path", "step", "reference", "constant", "construct"];
-/// The bindings of a compensation.
+/// The kinds of bindings of a compensation.
 pub(super) const COMPENSATION_KINDS: &[&str] =
     &["input", "path", "step", "reference", "constant", "construct", "error"];
 

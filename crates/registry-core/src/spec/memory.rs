@@ -1,4 +1,4 @@
-//! Patterns that remember calls: cache and idempotent.
+//! Patterns that store results of calls: cache and idempotent.
 
 use schema_compat::pointer::At;
 use serde_json::Value;
@@ -8,44 +8,44 @@ use super::{
     read::{Reader, SECONDS},
 };
 
-/// Remembers successes for a while.
+/// Caches successful results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cache {
-    /// JSON pointer inside of the spec: what it remembers is its own.
+    /// JSON pointer inside of the spec, which separates the entries of different caches.
     pub pointer: String,
-    /// What is remembered.
+    /// The cached operation.
     pub inner: Operation,
-    /// Which parts of the input make the key, beside the caller's scope.
+    /// The parts of the input that form the key, in addition to the caller's identity.
     pub key_paths: Vec<Path>,
-    /// For how long.
+    /// The time to live in seconds.
     pub ttl_seconds: u64,
-    /// How much longer a stale answer may be served while it is renewed.
+    /// Additional seconds during which a stale result is served while it is refreshed.
     pub stale_while_revalidate_seconds: Option<u64>,
-    /// Which results; without it all successes.
+    /// The condition on results to cache; absent means all successes.
     pub cache_if: Option<Predicate>,
 }
 
-/// Not twice with the same key, also while the first is still running.
+/// Deduplicates calls with the same key, including concurrent ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Idempotent {
-    /// JSON pointer inside of the spec: its keys are its own.
+    /// JSON pointer inside of the spec, which separates the keys of different patterns.
     pub pointer: String,
-    /// What must not happen twice.
+    /// The deduplicated operation.
     pub inner: Operation,
-    /// Which parts of the input make the key.
+    /// The parts of the input that form the key.
     pub key_paths: Vec<Path>,
-    /// For how long a key is known.
+    /// The retention of a key in seconds.
     pub ttl_seconds: Option<u64>,
-    /// What a duplicate gets.
+    /// The response to a duplicate.
     pub on_duplicate: OnDuplicate,
 }
 
-/// What a duplicate gets.
+/// The response to a duplicate call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnDuplicate {
-    /// The first result.
+    /// The result of the first call.
     Cached,
-    /// Nothing.
+    /// An empty result.
     Skip,
     /// An error.
     Error,

@@ -1,10 +1,10 @@
-//! Static checking of a composition: by the registered schemas of its tools, whether each value
-//! fits the place where it is used.
+//! Static type checking of a composition: whether each value matches the registered schema of its
+//! destination.
 //!
-//! `patterns` follows shapes, which are upper bounds, through the composition. `demand` compares a
-//! shape with a schema: a mismatch is an error if no value can work, and else a warning. `trial`
-//! runs the composition with sampled values, so each example in a warning is one that can occur.
-//! Where a schema is not registered, nothing is reported.
+//! `patterns` propagates shapes, which are upper bounds, through the composition. `demand` compares
+//! a shape with a schema: a mismatch is an error if no value can work, and else a warning. `trial`
+//! runs the composition with sampled values, so each example in a warning can really occur. Without
+//! a registered schema nothing is reported.
 
 mod demand;
 mod label;
@@ -34,8 +34,8 @@ use self::{
 };
 use super::{Operation, Spec, Target};
 
-/// The schemas of a tool, or of a skill of an agent, self-contained and without references; `None`:
-/// not registered.
+/// The schemas of a tool or skill, self-contained and without references. `None` means not
+/// registered.
 #[derive(Debug, Clone, Default)]
 pub struct Signature {
     /// The arguments that callers may send.
@@ -44,18 +44,18 @@ pub struct Signature {
     pub output: Option<Value>,
 }
 
-/// A value that does not fit its place, or may not.
+/// A value that never or not always matches its destination.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mismatch {
     /// The binding or operation, as a JSON pointer inside of the spec.
     pub pointer: String,
-    /// The place, the source of the value, and an example where one was found.
+    /// The destination, the source of the value, and an example if one was found.
     pub message: String,
     /// The remedy.
     pub help: String,
     /// Whether no value can work.
     pub is_certain: bool,
-    /// The place that takes the value: a call, a pattern or a key, as a JSON pointer.
+    /// The destination of the value: a call, a pattern or a key, as a JSON pointer.
     pub place: String,
     /// A run that ends in this mismatch.
     pub witness: Option<Witness>,
@@ -70,13 +70,13 @@ pub struct Witness {
     pub results: BTreeMap<String, Vec<Value>>,
     /// The operations that fail, time out or are skipped, by their JSON pointers.
     pub failing: BTreeSet<String>,
-    /// The JSON pointer of the place that refuses a value.
+    /// The JSON pointer of the destination that rejects a value.
     pub at: String,
-    /// The refused value.
+    /// The rejected value.
     pub value: Value,
 }
 
-/// Checks a composition of this signature.
+/// Checks a composition with this signature.
 pub fn check(
     spec: &Spec,
     own: &Signature,
@@ -121,7 +121,7 @@ pub fn check(
     checker.finish()
 }
 
-/// A schema of arguments, which are an object.
+/// The schema of arguments, which must be an object.
 fn arguments(schema: Value) -> Value {
     if schema::modern(&schema).is_none_or(|modern| schema::kinds(&modern) == Kinds::OBJECT) {
         return schema;
@@ -129,8 +129,8 @@ fn arguments(schema: Value) -> Value {
     schema::wrapped(schema, |schema| json!({ "allOf": [{ "type": "object" }, schema] }))
 }
 
-/// The entry of a composition: the tool that receives its unchanged input. Without a schema of its own, the
-/// composition has that tool's.
+/// The entry of a composition: the tool that receives its unchanged input. A composition without an
+/// input schema has that tool's.
 pub(crate) fn entry(spec: &Spec) -> Option<&Target> {
     let operation = match spec {
         Spec::Pipeline(pipeline) => {
@@ -166,7 +166,7 @@ struct Checker<'a> {
     work: Work,
     /// Groups of operations that may fail without ending the composition.
     failable: Vec<BTreeSet<String>>,
-    /// Whether the place may never be reached: an array may have no items.
+    /// Whether the location may be unreachable, as for the items of an empty array.
     is_optional: bool,
     /// Whether a schema was too large to compare.
     is_cut: bool,
@@ -211,7 +211,7 @@ impl Checker<'_> {
         self.found
     }
 
-    /// Reports that a place that takes an array gets something else.
+    /// Reports a non-array value for a destination that requires an array.
     fn takes_array(&mut self, given: &Given, subject: &str, whose: &str, at: At<'_>) {
         let demanded = &json!({ "type": "array" });
         let remedy = Some("bind an array");
@@ -228,7 +228,7 @@ impl Checker<'_> {
         let place = at.to_string();
         let sink =
             |demanded| Sink { subject, whose: &whose, demanded, at: place.clone(), remedy: None };
-        // A tool takes an object, even where its schema does not say so.
+        // A tool requires an object even if its schema does not say so.
         let is_object = schema::kinds(demanded) == Kinds::OBJECT;
         if !is_object && matches!(target, Target::Tool(_)) {
             self.fits(given, &sink(&any));
@@ -242,7 +242,7 @@ impl Checker<'_> {
         Given { shape, label: Label::whole(&format!("the result of `{target}`"), at.to_string()) }
     }
 
-    /// Does something that need not be done in a run.
+    /// Checks an operation that may be skipped in a run.
     fn optionally<T>(&mut self, is_optional: bool, work: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.is_optional;
         self.is_optional |= is_optional;

@@ -1,4 +1,4 @@
-//! Random compositions, built along with one run so that most of their parts fit together.
+//! Random compositions, built together with one run so that most parts match.
 
 use std::collections::BTreeMap;
 
@@ -39,13 +39,13 @@ impl Case {
 
 struct Generator<'r> {
     random: &'r mut Random,
-    /// Later additions draw from here, so that a case keeps its number.
+    /// A separate generator for later additions, so that existing case numbers stay stable.
     more: Random,
     tools: BTreeMap<String, Tool>,
 }
 
 impl Generator<'_> {
-    /// A schema for a place that gets this value in one run.
+    /// A schema for the destination of this value.
     fn demand(&mut self, value: &Value) -> Value {
         match self.random.below(10) {
             0 => object_schema(self.random, 1),
@@ -57,11 +57,11 @@ impl Generator<'_> {
         }
     }
 
-    /// A new tool, and one of its results.
+    /// A new tool with one of its results.
     fn tool(&mut self, given: &Value) -> (String, Value) {
         let name = format!("t{}", self.tools.len());
         let input = (!self.random.one_in(10)).then(|| {
-            // A tool takes an object, and its schema says so.
+            // The schema must declare the object type.
             let schema = self.demand(given);
             if schema["type"] == json!("object") { schema } else { object_schema(self.random, 1) }
         });
@@ -77,7 +77,7 @@ impl Generator<'_> {
         (name, result.unwrap_or(json!({})))
     }
 
-    /// An operation for this value, and one of its results.
+    /// An operation for this value with one of its results.
     fn operation(&mut self, given: &Value, depth: usize) -> (Value, Value) {
         if depth > 0 && self.random.one_in(2) {
             let (spec, result) = self.pattern(given, depth - 1);
@@ -283,7 +283,7 @@ impl Generator<'_> {
         (json!({ "saga": saga }), result)
     }
 
-    /// Gives some compensations an input of their own, which may be of a later step.
+    /// Gives some compensations an input of their own, possibly from a later step.
     fn compensations(&mut self, steps: &mut [Value], given: &Value, results: &[(String, Value)]) {
         std::mem::swap(self.random, &mut self.more);
         for step in steps {
@@ -299,7 +299,7 @@ impl Generator<'_> {
         std::mem::swap(self.random, &mut self.more);
     }
 
-    /// A binding, and its value.
+    /// A binding with its value.
     fn binding(
         &mut self,
         input: &Value,
@@ -339,7 +339,7 @@ impl Generator<'_> {
         (binding, found)
     }
 
-    /// A path into a value, mostly one that selects something.
+    /// A path into a value that usually selects something.
     fn path(&mut self, from: &Value) -> String {
         let (mut path, mut at) = ("$".to_owned(), from.clone());
         for _ in 0..self.random.below(4) {

@@ -1,9 +1,9 @@
-//! Random numbers, schemas, and values that a schema accepts.
+//! Random numbers, schemas, and values that schemas accept.
 
 use schema_compat::schema_compile::{Validator, compile};
 use serde_json::{Map, Value, json};
 
-/// Random numbers (xorshift), the same for the same seed.
+/// A deterministic random number generator (xorshift).
 pub(crate) struct Random(u64);
 
 pub(crate) const NAMES: [&str; 5] = ["a", "b", "c", "id", "items"];
@@ -17,7 +17,7 @@ impl Random {
         random
     }
 
-    /// A second sequence of random numbers; this one is not advanced.
+    /// An independent sequence; this one is not advanced.
     pub(crate) fn fork(&self) -> Self {
         Self::new(self.0 >> 1)
     }
@@ -46,7 +46,7 @@ impl Random {
     }
 }
 
-/// A schema of any values.
+/// A random schema.
 pub(crate) fn schema(random: &mut Random, depth: usize) -> Value {
     match random.below(if depth == 0 { 9 } else { 17 }) {
         0 | 1 => string(random),
@@ -143,7 +143,7 @@ fn leaf(random: &mut Random) -> Value {
     random.of(&[json!("x"), json!("y"), json!("zz"), json!(0), json!(1), json!(true), json!(null)])
 }
 
-/// Any value.
+/// A random value.
 pub(crate) fn value(random: &mut Random, depth: usize) -> Value {
     match random.below(if depth == 0 { 5 } else { 8 }) {
         0..=4 => leaf(random),
@@ -171,7 +171,7 @@ impl Checked {
         self.validator.is_valid(value)
     }
 
-    /// A value that it accepts, unless none is found.
+    /// A value that the schema accepts, if one is found.
     pub(crate) fn sample(&self, random: &mut Random) -> Option<Value> {
         let drafts = (0..24).map(|_| near(&self.schema, random));
         let drafts: Vec<_> = drafts.collect();
@@ -179,7 +179,7 @@ impl Checked {
     }
 }
 
-/// A value that a schema probably accepts.
+/// A value that the schema probably accepts.
 fn near(schema: &Value, random: &mut Random) -> Value {
     let Value::Object(map) = schema else { return value(random, 1) };
     if let Some(Value::Array(all)) = map.get("allOf") {
@@ -265,7 +265,7 @@ fn object_near(map: &Map<String, Value>, random: &mut Random) -> Value {
     Value::Object(object)
 }
 
-/// A schema that accepts a value and others like it.
+/// A schema that accepts a value and similar ones.
 pub(crate) fn like(value: &Value, random: &mut Random) -> Value {
     match value {
         Value::Object(members) => {
@@ -303,7 +303,7 @@ pub(crate) fn like(value: &Value, random: &mut Random) -> Value {
     }
 }
 
-/// A schema that is changed in one place.
+/// A schema with one random change.
 pub(crate) fn changed(mut schema: Value, random: &mut Random) -> Value {
     let Some(map) = schema.as_object_mut() else { return json!({ "type": "string" }) };
     let names: Vec<String> = map

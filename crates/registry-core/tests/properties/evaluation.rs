@@ -1,5 +1,4 @@
-//! Projections, predicates and aggregation against a naive reading of what they mean: one that walks,
-//! copies and compares without any thought of cost.
+//! Projections, predicates and aggregation, compared with a naive implementation.
 
 use std::cmp::Ordering;
 
@@ -55,7 +54,7 @@ impl Steps {
         found
     }
 
-    /// None is nothing, one is itself, several are an array.
+    /// No value is `None`, one value is itself, several are an array.
     fn one(&self, value: &Value) -> Option<Value> {
         let mut found = self.select(value);
         match found.len() {
@@ -116,7 +115,7 @@ struct Field {
     each: Vec<(&'static str, Source)>,
 }
 
-/// A literal that no wrapper of the field's own can be taken for: all wrappers are objects.
+/// A literal that cannot be confused with a wrapped value, because all wrappers are objects.
 fn source() -> BoxedStrategy<Source> {
     let leaf = prop_oneof![
         steps().prop_map(Source::Path),
@@ -187,7 +186,7 @@ impl Source {
     }
 }
 
-/// Of fields with one name, the last counts.
+/// The last of several fields with the same name counts.
 fn fields_json(fields: &[Field]) -> Value {
     let mut map = Map::new();
     for field in fields {
@@ -218,7 +217,7 @@ fn naive(fields: &[Field], input: &Value) -> Value {
     Value::Object(map)
 }
 
-/// Equal, with numbers as what they are.
+/// Equality with numbers compared by value.
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
@@ -261,7 +260,7 @@ fn naive_met(field: Option<&Value>, op: PredicateOp, value: &Value) -> bool {
     }
 }
 
-/// By insertion: before the first that is to come after it.
+/// Insertion sort, which is stable.
 fn naive_sort(items: &[Value], field: &Steps, order: Order) -> Vec<Value> {
     let key = |item: &Value| field.one(item).filter(|key| !key.is_null());
     let rank = |key: &Option<Value>| match key {
@@ -315,14 +314,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn projections_are_what_a_naive_reading_gives(fields in vec(field(source()), 1..4), input in value()) {
+    fn projection_matches_naive_implementation(fields in vec(field(source()), 1..4), input in value()) {
         let mappings = Mappings::parse(&json!({ "mappings": fields_json(&fields) })).unwrap();
         let found = mappings.apply(&input, &mut budget()).unwrap();
         prop_assert_eq!(found, naive(&fields, &input));
     }
 
     #[test]
-    fn predicates_and_filters_too(items in vec(value(), 0..6), field in steps(), op in select(&OPS[..]), compared in value()) {
+    fn predicate_and_filter_match_naive_implementation(items in vec(value(), 0..6), field in steps(), op in select(&OPS[..]), compared in value()) {
         let predicate = Predicate { field: field.path(), op, value: compared.clone() };
         let mut kept = Vec::new();
         for item in &items {
@@ -335,7 +334,7 @@ proptest! {
     }
 
     #[test]
-    fn aggregation_too(items in vec(value(), 0..8), field in steps(), count in 0..5_u64, is_descending: bool) {
+    fn aggregation_matches_naive_implementation(items in vec(value(), 0..8), field in steps(), count in 0..5_u64, is_descending: bool) {
         let order = if is_descending { Order::Descending } else { Order::Ascending };
         let run = |op| aggregate(&[op], items.clone(), &mut budget());
         let sorted = naive_sort(&items, &field, order);

@@ -1,5 +1,5 @@
-//! A scope's part of a catalog is, at every revision, what its definition says, however many
-//! revisions a follower passes over at once, and steps lead from each part to each other.
+//! A scoped catalog matches its definition at every revision, regardless of skipped revisions, and
+//! deltas transform each scoped catalog into any other.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -27,7 +27,7 @@ const ROOTS: [&str; 12] = [
     "agent/d@2.0.0-rc.1",
 ];
 
-/// A wish of something with tags, or in a namespace, by its name.
+/// A proposed entity with tags or a namespace, depending on its name.
 fn named() -> impl Strategy<Value = Wish> {
     wish().prop_map(|mut wish| {
         if let Wish::Register(kind, value) = &mut wish {
@@ -42,7 +42,7 @@ fn named() -> impl Strategy<Value = Wish> {
     })
 }
 
-/// The definition once more, with nothing but documents and names.
+/// A direct implementation of the definition.
 fn expected(catalog: &Catalog, roots: &[&str]) -> BTreeSet<Key> {
     let mut found: BTreeSet<Key> = BTreeSet::new();
     let mut waiting: Vec<Key> = Vec::new();
@@ -86,7 +86,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn a_part_is_the_closure_of_its_roots_at_every_revision(
+    fn scoped_catalog_is_closure_of_roots(
         batches in vec(vec(named(), 1..6), 1..12),
         roots in vec(select(&ROOTS[..]), 1..4),
         stride in 1..4_usize,
@@ -119,7 +119,7 @@ proptest! {
             prop_assert_eq!(&stepped, part.catalog());
             prop_assert_eq!(stepped.digest(), part.catalog().digest());
             told = stepped;
-            // To another scope, and back.
+            // To another scope and back.
             let other = Part::of(Arc::new(Scope::of_roots(&ROOTS[3..9]).unwrap()), &catalog);
             let away = other.catalog().step_from(&told);
             let there = told.stepped(at, other.catalog().scope().clone(), away).unwrap();

@@ -1,4 +1,4 @@
-//! What would break, over agent → tool → tool → schema.
+//! The test registry has the chain agent → tool → tool → schema.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn replacement(proposed: &Proposed) -> Planned {
     Planned::Change(document.clone())
 }
 
-/// One line for each dependent: effect, path and the codes of its findings.
+/// Formats each dependent as effect, path and finding codes.
 fn lines(impact: &Impact) -> Vec<String> {
     let line = |affected: &Affected| {
         let Affected { path, effect, findings, .. } = affected;
@@ -62,7 +62,7 @@ fn lines(impact: &Impact) -> Vec<String> {
 }
 
 #[test]
-fn retiring_breaks_every_active_dependent_and_names_a_path_of_each() {
+fn retirement_breaks_active_dependents_with_paths() {
     let catalog = catalog(&registry());
     let found = of(&catalog, "schema/In@1.0.0", &Planned::Retire);
     assert_eq!(
@@ -83,32 +83,32 @@ fn retiring_breaks_every_active_dependent_and_names_a_path_of_each() {
 }
 
 #[test]
-fn what_needs_it_by_way_of_what_was_retired_by_force_breaks_too() {
+fn retirement_breaks_dependents_behind_force_retired_entity() {
     let mut batch = registry();
     batch.push(agent("ghost", &json!([on("tool", "gone")])));
     let catalog = catalog(&batch);
     let found = of(&catalog, "tool/read@1.0.0", &Planned::Retire);
     assert!(lines(&found).contains(&"Breaks ghost → gone → read".to_owned()), "{found:?}");
-    // As the rule has it.
+    // The validation rule agrees.
     let refused = plan(&catalog, &[set("tool/read@1.0.0", Retired, None)]).diagnostics;
     assert_eq!(refused.len(), found.breaking);
     let gone = of(&catalog, "tool/gone@1.0.0", &Planned::Retire);
     assert_eq!(
         lines(&gone),
         ["Breaks ghost → gone"],
-        "the one that is asked about is not left out"
+        "the queried entity itself is followed although it is retired"
     );
 }
 
 #[test]
-fn deprecating_breaks_nothing() {
+fn deprecation_breaks_nothing() {
     let found = of(&catalog(&registry()), "tool/read@1.0.0", &Planned::Deprecate);
     assert_eq!((found.total, found.breaking), (5, 0));
     assert!(found.is_harmless());
 }
 
 #[test]
-fn what_is_shown_is_bounded_and_the_rest_is_counted() {
+fn impact_lists_up_to_limit_and_counts_all() {
     let catalog = catalog(&registry());
     let key: Key = "schema/In@1.0.0".parse().unwrap();
     let found = impact(&catalog, &key, &Planned::Retire, 2);
@@ -116,7 +116,7 @@ fn what_is_shown_is_bounded_and_the_rest_is_counted() {
 }
 
 #[test]
-fn several_paths_are_counted() {
+fn impact_counts_paths() {
     let mut batch = registry();
     batch.push(agent("both", &json!([on("tool", "copy"), on("tool", "read")])));
     let found = of(&catalog(&batch), "tool/read@1.0.0", &Planned::Retire);
@@ -126,7 +126,7 @@ fn several_paths_are_counted() {
 }
 
 #[test]
-fn an_agent_that_loses_a_skill_breaks_those_who_use_it() {
+fn removed_skill_breaks_its_users() {
     let catalog = catalog(&registry());
     let skill = json!([{ "id": "rest", "name": "Rest", "description": "rests", "tags": [] }]);
     let worker = agent("worker", &json!([on("tool", "copy")]));
@@ -140,22 +140,22 @@ fn an_agent_that_loses_a_skill_breaks_those_who_use_it() {
 }
 
 #[test]
-fn a_server_that_no_longer_provides_a_tool_breaks_it() {
+fn removed_provision_breaks_tool() {
     let new = versioned(&server("files", &[]), "2.0.0");
     let found = of(&catalog(&registry()), "server/files@1.0.0", &replacement(&new));
     assert_eq!(lines(&found)[0], "Breaks read → files source-not-provided");
-    assert_eq!(found.breaking, 1, "what is above it keeps the tool that it has: {found:?}");
+    assert_eq!(found.breaking, 1, "its dependents keep the registered tool: {found:?}");
 }
 
 #[test]
-fn a_schema_that_is_no_object_breaks_tools_that_take_it_as_arguments() {
+fn non_object_schema_breaks_tools_using_it_as_input() {
     let new = versioned(&schema("In", &json!({ "type": "array" })), "2.0.0");
     let found = of(&catalog(&registry()), "schema/In@1.0.0", &replacement(&new));
     assert_eq!(lines(&found)[0], "Breaks read → In breaking-change schema-invalid");
 }
 
 #[test]
-fn a_replacement_that_is_refused_itself_is_not_harmless() {
+fn invalid_replacement_is_not_harmless() {
     let on_nothing = json!({ "depends": [on("tool", "nothing")] });
     let new = versioned(&tool("copy", json!({ "spec": {} })), "2.0.0");
     let found = of(&catalog(&registry()), "tool/copy@1.0.0", &replacement(&with(&new, on_nothing)));
@@ -164,7 +164,7 @@ fn a_replacement_that_is_refused_itself_is_not_harmless() {
 }
 
 #[test]
-fn other_content_under_the_same_version_is_said_and_tried() {
+fn same_version_with_other_content_is_analyzed() {
     let new = server("files", &[]);
     let found = of(&catalog(&registry()), "server/files@1.0.0", &replacement(&new));
     assert_eq!(found.findings[0].code, Code::AlreadyRegistered);
@@ -172,7 +172,7 @@ fn other_content_under_the_same_version_is_said_and_tried() {
 }
 
 #[test]
-fn a_new_version_may_need_an_old_dependent() {
+fn replacement_may_depend_on_old_dependent() {
     let value = json!({ "source": null, "spec": step(), "depends": [on("tool", "copy")] });
     let new = versioned(&with(&source_tool("read", "files"), value), "2.0.0");
     let found = of(&catalog(&registry()), "tool/read@1.0.0", &replacement(&new));
@@ -180,8 +180,8 @@ fn a_new_version_may_need_an_old_dependent() {
 }
 
 #[test]
-fn what_was_found_before_is_not_told_again() {
-    // The composition's grammar was broken when it was registered; the move does not make it worse.
+fn existing_findings_are_not_repeated() {
+    // The registered composition already violates the grammar; the move adds no finding.
     let mut batch = registry();
     batch[3] = tool("copy", json!({ "spec": { "x": 1 }, "depends": [on("tool", "read")] }));
     let new = versioned(&source_tool("read", "files"), "1.0.1");
@@ -190,7 +190,7 @@ fn what_was_found_before_is_not_told_again() {
 }
 
 #[test]
-fn a_replacement_is_tried_on_a_bounded_number_of_dependents() {
+fn replacement_validates_limited_number_of_dependents() {
     let extra = 3;
     let mut batch = vec![server("files", &["read"])];
     for i in 0..limits::IMPACT_DOCUMENTS + extra {
@@ -205,7 +205,7 @@ fn a_replacement_is_tried_on_a_bounded_number_of_dependents() {
     assert_eq!(found.affected.last().unwrap().effect, Effect::Unchecked);
 }
 
-/// caller → taker → In; giver gives what In accepts.
+/// caller → taker → In; giver produces values of In.
 fn users_of(schema_of_in: &Value) -> Vec<Proposed> {
     let takes = json!({ "inputSchema": { "$ref": "#In:1.0.0" } });
     let gives = json!({ "outputSchema": { "$ref": "#In:1.0.0" } });
@@ -218,7 +218,7 @@ fn users_of(schema_of_in: &Value) -> Vec<Proposed> {
 }
 
 #[test]
-fn only_what_a_schema_really_breaks_is_broken() {
+fn schema_change_breaks_only_incompatible_direction() {
     let object = |more: &Value| json!({ "type": "object", "properties": { "a": more } });
     let wide = object(&json!({ "type": ["string", "null"] }));
     let narrow = object(&json!({ "type": "string" }));
@@ -228,7 +228,7 @@ fn only_what_a_schema_really_breaks_is_broken() {
         let outcome = found.comparison.as_ref().unwrap().found.outcome().as_str();
         (outcome, lines(&found), found)
     };
-    // Narrower: who takes it refuses what it took, who gives it gives less.
+    // A narrower schema breaks consumers that took more, but not producers.
     let (outcome, told, found) = change(&wide, &narrow);
     assert_eq!(outcome, "breaking");
     assert_eq!(
@@ -246,7 +246,7 @@ fn only_what_a_schema_really_breaks_is_broken() {
     let messages: Vec<_> = messages.map(|finding| &*finding.message).collect();
     assert!(messages.iter().all(|message| !message.contains("+moved")), "{messages:?}");
     assert!(messages[1].starts_with("the moved tool/taker@1.0.0 at /inputSchema"), "{messages:?}");
-    // Wider: the other way round.
+    // A wider schema has the opposite effect.
     let (outcome, told, _) = change(&narrow, &wide);
     assert_eq!(outcome, "compatible");
     assert_eq!(
@@ -264,7 +264,7 @@ fn only_what_a_schema_really_breaks_is_broken() {
 }
 
 #[test]
-fn a_skill_that_nobody_uses_breaks_nobody() {
+fn unused_skill_change_breaks_no_one() {
     let skill = |id: &str, input: &str| {
         json!({ "id": id, "name": id, "description": "d", "tags": [],
             "inputSchema": { "type": input } })

@@ -1,4 +1,4 @@
-//! The registry's signature as an export has it.
+//! The attestation in an export.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,3 @@
-//! Every row of the tables that say what compositions mean.
 
 mod bounds;
 mod data;
@@ -6,7 +5,7 @@ mod projection;
 
 use super::{Budget, Error};
 
-/// More than any row needs.
+/// Larger than any test needs.
 fn budget() -> Budget {
     Budget::new(1 << 20)
 }

@@ -1,4 +1,4 @@
-//! Comparison of a shape with the schema of its place, and the report of a mismatch.
+//! Comparison of a shape with the schema of its destination, and reports of mismatches.
 //!
 //! Objects are compared member by member, so each finding names its property and its binding.
 
@@ -17,39 +17,39 @@ use super::{
     trial::RESULT,
 };
 
-/// A place that takes a value.
+/// The destination of a value.
 pub(super) struct Sink<'s> {
-    /// The value in words: `input of step "notify"`; empty for the composition's own input.
+    /// Describes the value: `input of step "notify"`; empty for the composition's own input.
     pub(super) subject: &'s str,
-    /// The schema in words.
+    /// Describes the schema.
     pub(super) whose: &'s str,
     pub(super) demanded: &'s Value,
-    /// JSON pointer of the place.
+    /// JSON pointer of the destination.
     pub(super) at: String,
-    /// The remedy, where the schemas do not imply one.
+    /// The remedy, unless it follows from the schemas.
     pub(super) remedy: Option<&'s str>,
 }
 
 impl Sink<'_> {
-    /// The JSON pointer that a finding shows: the binding, or the place without one.
+    /// The JSON pointer shown in a finding: that of the binding, or of the destination without one.
     fn pointer(&self, label: &Label) -> String {
         if label.is_binding || self.at == RESULT { label.pointer.clone() } else { self.at.clone() }
     }
 }
 
-/// Whether the values of a shape fit a schema.
+/// Whether the values of a shape match a schema.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fit {
     Always,
-    /// Not one of them, and one example if there is any.
+    /// No value matches; with an example if possible.
     Never(Option<Difference>),
-    /// Perhaps not all of them.
+    /// Some values may not match; with an example if possible.
     Perhaps(Option<Difference>),
-    /// Not compared: the budget is spent.
+    /// Not compared, because the budget is exhausted.
     Unchecked,
 }
 
-/// The findings at a place.
+/// The findings at a destination.
 #[derive(Debug, Clone, Copy, Default)]
 struct Reported {
     is_any: bool,
@@ -68,9 +68,9 @@ impl Reported {
     }
 }
 
-/// A property of a place, or all of it.
+/// A property of a destination, or the whole.
 struct Property<'p> {
-    /// The names from the place to it.
+    /// The member names leading to it.
     path: &'p [String],
     label: &'p Label,
     wanted: &'p Value,
@@ -108,7 +108,7 @@ pub(super) fn decide(shape: &Shape, demanded: &Value, checker: &mut Checker<'_>)
             return by_kind(shape, demanded, checker);
         }
         if shape.has_unknown(&checker.work) {
-            // Unknown parts are assumed to fit.
+            // Unknown parts are assumed to match.
             let Some(given) = shape.render(Some(&modern), &checker.work) else {
                 checker.is_cut = true;
                 return by_kind(shape, demanded, checker);
@@ -144,7 +144,7 @@ fn compare(given: &Value, wanted: &Value, checker: &mut Checker<'_>) -> Verdict 
 }
 
 impl Checker<'_> {
-    /// Reports a value that does not fit its place, or may not.
+    /// Reports a value that never or not always matches its destination.
     pub(super) fn fits(&mut self, given: &Given, sink: &Sink<'_>) {
         let fit = self.decided(&given.shape, sink.demanded);
         if fit == Fit::Always {
@@ -167,8 +167,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Compares the members of an object with the properties that are demanded. `is_there` says
-    /// whether the object is always there.
+    /// Compares the members of an object with the required properties. `is_there` says whether the
+    /// object is always present.
     fn members(
         &mut self,
         (given, is_there): (&Given, bool),
@@ -296,7 +296,7 @@ impl Checker<'_> {
         self.report(Mismatch { pointer, message, help, is_certain, place, witness });
     }
 
-    /// A required property that a `construct` does not have.
+    /// Reports a required property that a `construct` lacks.
     fn unbound(&mut self, label: &Label, path: &[String], is_certain: bool, sink: &Sink<'_>) {
         let name = path.join(".");
         let message = format!("\"{name}\" is required but not bound");
@@ -307,7 +307,7 @@ impl Checker<'_> {
         self.push((pointer, sink), (message, help), is_certain, None);
     }
 
-    /// A required property that never comes.
+    /// Reports a required property that is never present.
     fn missing(&mut self, property: &Property<'_>, is_certain: bool, sink: &Sink<'_>) {
         let name = property.name();
         let message = match &property.label.from {
@@ -321,7 +321,7 @@ impl Checker<'_> {
         self.push((pointer, sink), (message, help), is_certain, None);
     }
 
-    /// A required property that need not come.
+    /// Reports a required property that may be absent.
     fn perhaps_missing(&mut self, property: &Property<'_>, is_declared: bool, sink: &Sink<'_>) {
         let name = property.name();
         let (words, help) = match &property.label.from {
@@ -339,7 +339,7 @@ impl Checker<'_> {
             Source::Path { path, of, .. } => {
                 let help = if path.contains('[') {
                     format!(
-                        "{path} selects nothing in an empty array: demand `minItems` in the schema of {of}, or make {name} optional in {}",
+                        "{path} selects nothing in an empty array: add `minItems` to the schema of {of}, or make {name} optional in {}",
                         sink.whose
                     )
                 } else {
@@ -364,12 +364,12 @@ impl Checker<'_> {
         let witness = self.witness(&sink.at, &lacks, Vec::new());
         let refused = witness.as_ref().filter(|_| is_declared);
         let refused =
-            refused.map(|found| format!(": `required` refuses {}", shortened(&found.value)));
+            refused.map(|found| format!(": `required` rejects {}", shortened(&found.value)));
         let message = format!("{name} is required but {words}{}", refused.unwrap_or_default());
         self.push((sink.pointer(property.label), sink), (message, help), false, witness);
     }
 
-    /// A property that no schema on the way declares.
+    /// Reports a property that no schema declares.
     fn undeclared(&mut self, property: &Property<'_>, sink: &Sink<'_>) {
         let name = property.name();
         let message = format!(
@@ -380,7 +380,7 @@ impl Checker<'_> {
         self.push((sink.pointer(property.label), sink), (message, help), false, None);
     }
 
-    /// A property that the place does not take.
+    /// Reports a property that the destination does not accept.
     fn refused(
         &mut self,
         property: &Property<'_>,
@@ -402,7 +402,7 @@ impl Checker<'_> {
         self.push((sink.pointer(property.label), sink), (message, help), is_certain, witness);
     }
 
-    /// A value that does not fit, or may not.
+    /// Reports a value that never or not always matches.
     fn value(&mut self, shape: &Shape, fit: &Fit, property: &Property<'_>, sink: &Sink<'_>) {
         let (difference, is_certain) = match fit {
             Fit::Always | Fit::Unchecked => return,
@@ -435,7 +435,7 @@ impl Checker<'_> {
                 (Some(wanted), Some(given))
                     if !schema::kinds(property.wanted).has(shape.kinds()) =>
                 {
-                    let verb = if property.path.is_empty() { "demands" } else { "must be" };
+                    let verb = if property.path.is_empty() { "requires" } else { "must be" };
                     format!("{place} {verb} {wanted}, but {words} is {given}")
                 }
                 _ => format!("{place} never accepts {words}{refusal}"),
@@ -448,14 +448,14 @@ impl Checker<'_> {
                 let refused = value_at(&found.value, property.path).unwrap_or(&found.value).clone();
                 let keyword = self.keyword(&refused, property.wanted);
                 let refused = shortened(&refused);
-                format!("{place} may refuse {words}: {keyword} refuses {refused}")
+                format!("{place} may reject {words}: {keyword} rejects {refused}")
             }
             None => format!("it is undecided whether {place} always accepts {words}"),
         };
         self.push((pointer, sink), (message, help), false, witness);
     }
 
-    /// A run that ends with the refusal of a value.
+    /// A run that ends with the rejection of a value.
     fn refusal(
         &mut self,
         shape: &Shape,
@@ -494,7 +494,8 @@ impl Checker<'_> {
         self.push((sink.pointer(label), &sink), (message, help), false, None);
     }
 
-    /// Reports a binding or a key that selects nothing, or may; whether it may select something.
+    /// Reports a binding or key that never or not always selects a value. Returns whether it may
+    /// select one.
     pub(super) fn is_present(
         &mut self,
         selected: &Selected,
@@ -539,7 +540,7 @@ impl Checker<'_> {
     }
 }
 
-/// The part of a value at these names.
+/// The part of a value at this path of names.
 pub(super) fn value_at<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, name| value.as_object()?.get(name))
 }
@@ -581,7 +582,7 @@ fn suggestion(label: &Label, name: &str, sink: &Sink<'_>) -> String {
     }
 }
 
-/// Whether one name looks like another that was mistyped.
+/// Whether one name may be a typo of the other.
 fn is_near(one: &str, other: &str) -> bool {
     let sorted = |name: &str| {
         let mut letters: Vec<_> = name.to_lowercase().chars().collect();
@@ -591,7 +592,7 @@ fn is_near(one: &str, other: &str) -> bool {
     distance(one, other) <= 1.max(other.len() / 4) || sorted(one) == sorted(other)
 }
 
-/// The number of letters to insert, remove or replace.
+/// The Levenshtein distance.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -1,6 +1,6 @@
-//! The result of each pattern for its input. Each call on the way is checked.
+//! The result shape of each pattern for its input. Calls on the way are checked.
 //!
-//! Conditions are ignored: their result is as wide as their input.
+//! Conditions are ignored: the result is as wide as the input.
 
 use std::collections::BTreeSet;
 
@@ -129,7 +129,7 @@ impl Checker<'_> {
         Given { shape: Shape::any([done.shape, instead.shape]), label }
     }
 
-    /// Notes an operation that may fail, or take too long, without ending the composition.
+    /// Records an operation that may fail or time out without ending the composition.
     fn may_fail(&mut self, operation: &Operation, at: At<'_>) {
         if calls_something(operation) {
             self.failable.push(BTreeSet::from([at.to_string()]));
@@ -202,7 +202,7 @@ impl Checker<'_> {
 
     fn scatter(&mut self, scatter: &ScatterGather, given: &Given, at: At<'_>) -> Given {
         let targets = at.member("targets");
-        // The timeout leaves late targets out, also with `failFast`.
+        // The timeout omits late targets even with `failFast`.
         let is_complete = scatter.fail_fast && scatter.timeout_ms.is_none();
         let (mut results, mut groups) = (Vec::new(), BTreeSet::new());
         for (i, target) in scatter.targets.iter().enumerate() {
@@ -234,8 +234,8 @@ impl Checker<'_> {
                 demanded: &demanded,
                 at: at.to_string(),
                 remedy: Some(match op {
-                    AggregationOp::Merge => "let every target return an object: only objects merge",
-                    _ => "an operation takes an array: put it before `merge`",
+                    AggregationOp::Merge => "make every target return an object, because only objects can be merged",
+                    _ => "move this operation before `merge`, because it needs an array",
                 }),
             };
             flow.label.pointer = at.to_string();
@@ -259,7 +259,7 @@ impl Checker<'_> {
             let scope = Scope { input: given, steps: &steps, completed: steps.len(), error: None };
             let taken = self.given(bound, scope, &subject, at.member("input"));
             let done = self.operation(&step.action, &taken, &subject, at.member("action"));
-            // A failure compensates the steps before it.
+            // A failure compensates the preceding steps.
             self.may_fail(&step.action, at.member("action"));
             steps.push((&step.id, result_of(&step.id, done, at)));
             inputs.push(taken);
@@ -271,7 +271,7 @@ impl Checker<'_> {
             let at = all.index(i);
             let subject = format!("input of the compensation of step \"{}\"", step.id);
             let bound = (step.compensate_input.as_ref(), taken);
-            // Later steps may not have completed, and without an outcome neither has this one.
+            // Later steps may not have completed. With an unknown outcome, neither may this one.
             let completed = if step.compensate_on_unknown { i } else { i + 1 };
             let scope = Scope { input: given, steps: &steps, completed, error: Some(&error) };
             let taken = self.given(bound, scope, &subject, at.member("compensateInput"));
@@ -287,7 +287,7 @@ impl Checker<'_> {
         self.given((Some(output), &nothing), scope, "output", at.member("output"))
     }
 
-    /// Warns of a path that never selects a part of the key: a cache takes an empty key.
+    /// Warns of a path that never selects a part of the key, because a cache accepts an empty key.
     fn is_cache_key(&mut self, path: &Path, given: &Given, subject: &str, at: At<'_>) {
         let selected = select(path, &given.shape);
         if selected.presence == Presence::Never {
@@ -304,7 +304,7 @@ impl Checker<'_> {
             let demanded = if path.is_singular() {
                 json!({ "not": none })
             } else {
-                // Several values are no key if all of them are null.
+                // Several values are an invalid key if all of them are null.
                 let nulls = json!({ "type": "array", "items": none, "minItems": 2 });
                 json!({ "not": { "anyOf": [none, nulls] } })
             };
@@ -324,7 +324,7 @@ fn key_label(path: &Path, given: &Given, subject: &str, at: At<'_>) -> Label {
     Label { pointer: at.to_string(), is_binding: true, from }
 }
 
-/// The failure of an operation, as gateways describe it.
+/// The failure of an operation as gateways describe it.
 fn failure() -> Shape {
     let text = json!({ "type": "string" });
     Shape::schema(json!({ "type": "object", "required": ["message", "reason", "step"],
@@ -343,7 +343,7 @@ fn input_of(subject: &str) -> String {
     }
 }
 
-/// A pattern's input as the bindings in it call it.
+/// A pattern's input, as referred to by its bindings.
 fn scoped(given: &Given, subject: &str) -> Given {
     let label = Label::whole(&input_of(subject), given.label.pointer.clone());
     Given { shape: given.shape.clone(), label }
@@ -367,7 +367,7 @@ fn op_name(op: &AggregationOp) -> &'static str {
     }
 }
 
-/// Whether an operation can fail for reasons of its own.
+/// Whether an operation itself can fail.
 fn calls_something(operation: &Operation) -> bool {
     match operation {
         Operation::Call(_) => true,
@@ -378,11 +378,11 @@ fn calls_something(operation: &Operation) -> bool {
     }
 }
 
-/// The results of targets, in their order.
+/// The results of targets in order.
 fn gathered(results: &[Shape], is_complete: bool) -> Shape {
     let count = results.len() as u64;
     let at = |i: usize| {
-        // A failed or late target is left out, so the result of a later one may take its position.
+        // A failed or late target is omitted, so a later result may take its position.
         if is_complete { results[i].clone() } else { Shape::any(results[i..].iter().cloned()) }
     };
     let first = (0..results.len()).map(at).collect();
@@ -390,7 +390,7 @@ fn gathered(results: &[Shape], is_complete: bool) -> Shape {
     Shape::Array(Array { first, rest: Shape::nothing(), min, max: count }.into())
 }
 
-/// The items that a predicate keeps.
+/// The items selected by a predicate.
 fn filtered(predicate: &Predicate, shape: &Shape) -> Shape {
     let Some(array) = shape.items() else { return Shape::array(Shape::Unknown(None), (0, MANY)) };
     let kept = match predicate.op {
@@ -405,7 +405,7 @@ fn filtered(predicate: &Predicate, shape: &Shape) -> Shape {
     Shape::array(item, (0, array.max))
 }
 
-/// What an operation makes of an array.
+/// The shape after an aggregation operation.
 fn aggregated(op: &AggregationOp, shape: &Shape) -> Shape {
     let Some(array) = shape.items() else { return Shape::Unknown(None) };
     match op {
@@ -427,7 +427,7 @@ fn aggregated(op: &AggregationOp, shape: &Shape) -> Shape {
     }
 }
 
-/// The items that `flatten` makes of one item.
+/// The items that `flatten` produces from one item.
 fn levelled(item: &Shape) -> Array {
     let arrays = item.items();
     let kinds = item.kinds();
@@ -442,7 +442,7 @@ fn levelled(item: &Shape) -> Array {
     }
 }
 
-/// The part of a shape that is not an array.
+/// The non-array part of a shape.
 fn not_an_array(shape: &Shape) -> Shape {
     match shape {
         Shape::Unknown(_) | Shape::Object(_) => shape.clone(),
@@ -477,7 +477,7 @@ fn flattened(array: &Array) -> Shape {
     Shape::array(Shape::any(first.iter().map(Array::each).chain(rest)), (min, max))
 }
 
-/// One object of the members of all; later ones win.
+/// An object with the members of all items; later ones override earlier ones.
 fn merged(array: &Array) -> Shape {
     let most = usize::try_from(array.max).unwrap_or(usize::MAX);
     let mut items: Vec<_> = array.first.iter().take(most).cloned().collect();
@@ -512,7 +512,7 @@ fn merged(array: &Array) -> Shape {
     Shape::Object(Object { members, rest }.into())
 }
 
-/// The object that mappings build. Each field is present; it is null where nothing was found.
+/// The object that mappings build. Each field is present, and null if nothing was selected.
 fn mapped(mappings: &Mappings, from: &Shape) -> Shape {
     let fields = mappings.0.iter().filter_map(|mapping| {
         let FieldPath::Field(name) = &mapping.field else { return None };
@@ -525,7 +525,7 @@ fn mapped(mappings: &Mappings, from: &Shape) -> Shape {
     Shape::object(fields)
 }
 
-/// The objects that `name[*].field` builds; nothing if there is no such mapping.
+/// The objects that `name[*].field` builds; `None` without such a mapping.
 fn items_mapped(
     mappings: &Mappings,
     name: &str,

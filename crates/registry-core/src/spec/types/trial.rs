@@ -1,7 +1,7 @@
-//! Runs of a composition with sampled values, in search of one that ends in a mismatch.
+//! Trial runs of a composition with sampled values, in search of a mismatch.
 //!
-//! A run uses the evaluator and the validators of real calls, so an example that it finds can occur.
-//! A search is bounded; an example that it does not find may exist.
+//! A run uses the evaluator and the validators of real calls, so each example can really occur. The
+//! number of runs is limited, so an example may be missed.
 
 use std::{
     cell::OnceCell,
@@ -28,14 +28,14 @@ use crate::spec::{
     eval::{self, Budget, Scope},
 };
 
-/// Most runs for one place.
+/// Maximum number of runs per destination.
 const MOST: usize = 160;
-/// The cost of a run, and of a call, in steps of comparisons.
+/// The cost of a run or a call, in comparison steps.
 const STEPS: usize = 16;
-/// Most calls in one run, and bytes that one evaluation builds.
+/// Limits of one run: the number of calls, and the bytes of one evaluation.
 const CALLS: usize = 256;
 const BYTES: usize = 1 << 18;
-/// The place that takes the result of the composition.
+/// The destination of the composition's result.
 pub(super) const RESULT: &str = "result";
 
 /// The tools that a composition calls.
@@ -43,14 +43,14 @@ pub(super) struct Tools<'a> {
     called: &'a mut dyn FnMut(&Target) -> Signature,
     known: BTreeMap<Target, Rc<Tool>>,
     scalars: Scalars,
-    /// Of the recursive schemas that were seen.
+    /// The definitions of recursive schemas.
     pub(super) definitions: Definitions,
 }
 
 /// A tool that a composition calls.
 pub(super) struct Tool {
     pub(super) input: Option<Value>,
-    /// The schema of its results in the words of draft 2020-12.
+    /// The schema of its results, converted to draft 2020-12.
     pub(super) gives: Option<Rc<Value>>,
     output: Option<Value>,
     takes: OnceCell<Option<Validator>>,
@@ -88,7 +88,7 @@ impl<'a> Tools<'a> {
         tool
     }
 
-    /// Values that a schema accepts; any object where there is none.
+    /// Values that a schema accepts; objects if there is none.
     pub(super) fn samples(&mut self, schema: Option<&Value>, budget: &mut Comparing) -> Vec<Value> {
         match schema {
             Some(schema) => {
@@ -128,10 +128,10 @@ fn accepts(known: &OnceCell<Option<Validator>>, schema: Option<&Value>, value: &
     validator.as_ref().is_none_or(|validator| validator.accepts(value) != Some(false))
 }
 
-/// A value, and its place in a source.
+/// A value and its location within a source.
 type Part = (Rc<[Step]>, Value);
 
-/// A run has ended early.
+/// The run has ended early.
 struct Stop;
 
 /// One run.
@@ -140,7 +140,7 @@ struct Run<'r, 'a> {
     comparing: &'r mut Comparing,
     /// Selects the samples.
     seed: u64,
-    /// Results of calls that are taken before samples.
+    /// Results of calls that are preferred over samples.
     guided: &'r BTreeMap<String, Vec<Value>>,
     failing: &'r BTreeSet<String>,
     results: BTreeMap<String, Vec<Value>>,
@@ -150,8 +150,8 @@ struct Run<'r, 'a> {
 }
 
 impl Checker<'_> {
-    /// A run that ends with a refusal of the place `at`, of a value for which `is_hit` holds. `guide`
-    /// has parts of sources that are likely to lead there.
+    /// Searches for a run in which the destination `at` rejects a value for which `is_hit` holds.
+    /// `guide` has parts of sources that are likely to cause it.
     pub(super) fn witness(
         &mut self,
         at: &str,
@@ -211,14 +211,14 @@ impl Checker<'_> {
         output
     }
 
-    /// Sets of operations that fail in the runs for a place.
+    /// Combinations of failing operations to try for a destination.
     fn failings(&self, at: &str) -> Vec<BTreeSet<String>> {
         const GROUPS: usize = 16;
         let leads = |pointer: &String| {
             let next = at.strip_prefix(pointer.as_str());
             next.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        // A failed step of a saga runs compensations and nothing else.
+        // A failed saga step causes only compensations to run.
         let is_useful = |pointer: &String| {
             let Some(step) = pointer.strip_suffix("/action") else { return true };
             let steps = step.rsplit_once('/').map_or("", |(steps, _)| steps);
@@ -252,7 +252,7 @@ impl Checker<'_> {
         all
     }
 
-    /// Values of sources with these parts, for the sources that accept them.
+    /// Values of sources with these parts, if the sources accept them.
     fn guided(&mut self, guide: Vec<(Origin, Value)>) -> BTreeMap<String, Vec<Value>> {
         let mut by_source: BTreeMap<String, Vec<Part>> = BTreeMap::new();
         for (origin, value) in guide {
@@ -272,7 +272,7 @@ impl Checker<'_> {
             }
             if found.is_empty() {
                 for base in bases {
-                    // Items that are selected may be all of their array, or some of it.
+                    // Selected items may be all or some items of their array.
                     for is_all in [true, false] {
                         let value = patched(base.clone(), &parts, is_all);
                         if tool.as_ref().is_none_or(|tool| tool.may_give(&value)) {
@@ -291,9 +291,9 @@ impl Checker<'_> {
     }
 }
 
-/// A value with other parts. `is_all` says whether arrays have no items but those that are selected.
+/// A value with replaced parts. `is_all` means that arrays contain only the selected items.
 fn patched(mut base: Value, parts: &[Part], is_all: bool) -> Value {
-    // Items that are selected together come one after the other.
+    // Items that are selected together are consecutive.
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     for (path, value) in parts {
         let mut place = &mut base;
@@ -422,7 +422,7 @@ fn each_call<'s>(spec: &'s Spec, at: At<'_>, visit: &mut dyn FnMut(&'s Target, A
 }
 
 impl Run<'_, '_> {
-    /// Ends the run, because a place refuses a value.
+    /// Ends the run, because a destination rejects a value.
     fn refused(&mut self, at: At<'_>, value: &Value) -> Stop {
         let (goal, is_hit) = self.goal;
         if self.hit.is_none() && at.to_string() == goal && is_hit(value) {
