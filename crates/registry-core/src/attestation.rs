@@ -18,7 +18,7 @@ use crate::{
 /// The registry's signature over a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attestation {
-    /// The time at which the state was the latest one.
+    /// When the state was the latest one.
     pub time: Timestamp,
     /// The Ed25519 signature.
     pub signature: [u8; 64],

@@ -29,7 +29,7 @@ pub struct Commit {
     pub revision: Revision,
     /// The authenticated principal, or the name that an unauthenticated caller gave.
     pub author: String,
-    /// The time at which the server accepted it.
+    /// When the server accepted it.
     pub committed_at: Timestamp,
     /// The author's explanation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -57,7 +57,7 @@ pub struct Commit {
 pub struct Origin {
     /// The credential: `token 3f9a12c04b7d`, `certificate` or `oidc https://issuer.example`.
     pub method: String,
-    /// The team on whose behalf the author acted.
+    /// The team that the author acted for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
     /// The IP address of the caller. Only commits of earlier servers have one; the access log has
@@ -120,7 +120,7 @@ impl SealedCommit {
         commit: Commit,
         documents: Vec<Arc<Document>>,
     ) -> Result<Self, InvalidCommit> {
-        // A commit consists of strings, numbers and lists, all of which serialize.
+        // A commit consists only of serializable strings, numbers and lists.
         let value = serde_json::to_value(&commit).expect("a commit is always JSON");
         let bytes = Bytes::from(canonical_bytes(&value));
         let chain = previous.then(&bytes);

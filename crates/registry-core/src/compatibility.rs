@@ -88,7 +88,7 @@ impl Comparison {
     }
 }
 
-/// The direction in which values flow through a schema.
+/// The direction of data flow through a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     In,

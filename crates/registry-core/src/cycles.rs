@@ -42,7 +42,7 @@ fn components(successors: &[Vec<usize>]) -> Vec<usize> {
     component.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// The nodes in the order in which a depth-first search finishes them.
+/// The nodes in finishing order of a depth-first search.
 fn finishing_order(successors: &[Vec<usize>]) -> Vec<usize> {
     let mut seen = vec![false; successors.len()];
     let mut order = Vec::with_capacity(successors.len());

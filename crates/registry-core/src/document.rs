@@ -1,7 +1,7 @@
 //! An entity as stored: its canonical bytes (RFC 8785) and their SHA-256 digest.
 //!
-//! Equal entities have equal bytes in whatever syntax they were written, so equal digests mean
-//! equal content.
+//! Equal entities have equal bytes regardless of their source syntax, so equal digests mean equal
+//! content.
 
 mod canonical;
 

@@ -125,7 +125,7 @@ impl Entity {
 
     /// The JSON in normal form.
     pub fn to_value(&self) -> Value {
-        // Entities consist of strings, JSON values and lists, all of which serialize.
+        // Entities consist only of serializable strings, JSON values and lists.
         serde_json::to_value(self).expect("an entity is always JSON")
     }
 }

@@ -40,7 +40,7 @@ impl RegistryFile {
         Self::from_value(&value)
     }
 
-    /// Parses a JSON value, whatever its source syntax.
+    /// Parses a JSON value of any source syntax.
     pub fn from_value(value: &Value) -> Result<Self, FileError> {
         read::read(value)
     }

@@ -1,5 +1,5 @@
-//! Inlining of references: a normal form in which schemas with the same content are equal, however
-//! they distribute it over definitions.
+//! Inlining of references: a normal form in which schemas with the same content are equal,
+//! regardless of how they use definitions.
 //!
 //! Equal normal forms accept the same values. The form is for comparison only and not for
 //! validation: a `$ref` with siblings contains its target as an object.

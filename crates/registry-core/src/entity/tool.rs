@@ -29,7 +29,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {
-    /// The name by which agents call it.
+    /// The name used in calls.
     pub name: Name,
     /// The exact version.
     pub version: Version,

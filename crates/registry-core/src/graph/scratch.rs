@@ -1,5 +1,5 @@
-//! Validation of dependents that move to another version of a dependency. Their changed documents
-//! are validated on a catalog in which they are not yet registered.
+//! Validation of dependents that move to another version of a dependency. The catalog for
+//! validation does not contain the changed documents.
 
 use std::{collections::BTreeMap, sync::Arc};
 

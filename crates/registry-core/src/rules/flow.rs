@@ -130,7 +130,7 @@ fn find<'a>(proposal: &Proposal<'a>, tool: &Tool, target: &Target) -> Option<Cal
     }
 }
 
-/// The input and output schemas of a tool as far as they are registered.
+/// The registered input and output schemas of a tool.
 fn signature(proposal: &Proposal<'_>, tool: &Tool, budget: &mut Budget) -> Signature {
     let mut signature = registered(proposal, tool, budget);
     // A composition without an input schema has that of its entry.

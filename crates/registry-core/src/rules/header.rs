@@ -62,7 +62,7 @@ fn input_schema<'a>(new: &New<'a>) -> Option<&'a Value> {
     }
 }
 
-/// Checks the annotations of one document, and that its references do not lead to others.
+/// Checks the annotations of one document, and that no reference points to an annotated schema.
 fn check_schema(
     schema: &Value,
     at: At<'_>,

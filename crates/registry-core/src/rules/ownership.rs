@@ -1,7 +1,7 @@
 //! `not-owner` and `outside-scope`: the authorization of an author to write names.
 //!
-//! The owner of a name is its assigned owner, else the author that registered it first. The owner of a
-//! free name is the owner of its namespace, else the first author. A change without effect needs no
+//! The owner of a name is its assigned owner, else its first registrant. The owner of an unclaimed
+//! name is the owner of its namespace, else the first registrant. A change without effect needs no
 //! authorization.
 
 use std::{

@@ -4,7 +4,6 @@
 //! number of omitted ones. Paths may contain entities retired by force, which still work, but not
 //! `provides` of a server, which is an offer. Entities that the same batch registers and retires
 //! are checked by `lifecycle`.
-//! no dependency. Of what the same batch registers and retires, `lifecycle` speaks.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 

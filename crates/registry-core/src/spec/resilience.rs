@@ -47,7 +47,7 @@ pub struct CircuitBreaker {
     pub inner: Operation,
     /// The number of failures that open the breaker.
     pub failure_threshold: u64,
-    /// The window in seconds in which failures are counted.
+    /// The window for counting failures in seconds.
     pub failure_window_seconds: u64,
     /// The time in seconds until a trial call after opening.
     pub reset_timeout_seconds: u64,

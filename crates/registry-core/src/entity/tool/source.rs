@@ -1,7 +1,7 @@
-//! The upstream behind a real or virtual tool, in the forms that files have it.
+//! The upstream of a real or virtual tool, in current and older syntax.
 //!
-//! Older files write `target` for `server`, and `defaults` and `hideFields` beside `source`; both are
-//! read, and refused where they say something else than the newer form does.
+//! Older files have `target` instead of `server`, and `defaults` and `hideFields` next to `source`.
+//! Both are accepted, but rejected if they contradict the current syntax.
 
 #[cfg(test)]
 mod tests;
@@ -24,14 +24,14 @@ use crate::{
 pub struct ToolSource {
     /// The registered server.
     pub server: Name,
-    /// The server's exact version.
+    /// The exact version of the server.
     pub server_version: Version,
-    /// The tool's name on that server.
+    /// The name of the tool on that server.
     pub tool: String,
-    /// Values for arguments that the caller leaves out.
+    /// Default values of omitted arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defaults: Option<Map<String, Value>>,
-    /// Arguments hidden from callers, who may not send them. Dotted paths reach nested objects.
+    /// Arguments hidden from callers. Dotted paths reach nested objects.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hide_fields: Vec<String>,
 }

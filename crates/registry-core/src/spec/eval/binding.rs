@@ -1,7 +1,7 @@
 //! Evaluation of bindings: a part of the input, of a step's result or of an error, or a constant.
 //!
-//! One selected value is returned as it is, several as an array. Selecting nothing omits the field
-//! in a `construct`, and is an error elsewhere.
+//! A single selected value is returned itself, several values as an array. Selecting nothing omits
+//! the field in a `construct`, and is an error elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -81,8 +81,8 @@ pub fn keys(paths: &[Path], value: &Value, budget: &mut Budget) -> Result<Vec<Ve
     paths.iter().enumerate().map(select).collect()
 }
 
-/// Copies the selection of a path: one value as it is, several as an array, `None` if it selects
-/// nothing.
+/// Copies the selection of a path: a single value itself, several values as an array, `None` if it
+/// selects nothing.
 pub(super) fn selected(
     path: &Path,
     value: &Value,

@@ -1,4 +1,4 @@
-//! A total order of JSON values in which numbers are compared by value.
+//! A total order of JSON values that compares numbers by value.
 
 use std::cmp::Ordering;
 

@@ -1,6 +1,6 @@
 //! Evaluation of projections, which build an object from parts of a value.
 //!
-//! In `template` and `concat` a string is used as it is, and any other value as JSON. Missing and
+//! In `template` and `concat` strings are used directly, and other values as JSON. Missing and
 //! null values are empty in a template and omitted in a `concat`. `array[*].field` builds one
 //! object per item of the selection of `array` and reads its paths from the item. The items are
 //! those of a single selected array, else the selected values.

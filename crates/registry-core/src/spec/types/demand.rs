@@ -70,7 +70,7 @@ impl Reported {
 
 /// A property of a destination, or the whole.
 struct Property<'p> {
-    /// The member names leading to it.
+    /// The member names from the destination to the property.
     path: &'p [String],
     label: &'p Label,
     wanted: &'p Value,

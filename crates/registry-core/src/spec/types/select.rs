@@ -1,6 +1,7 @@
 //! The part of a shape that a JSONPath selects.
 //!
-//! One selected value is returned as it is, several as an array. Descents (`..`) select anything.
+//! A single selected value is returned itself, several values as an array. Descents (`..`) select
+//! anything.
 
 use super::shape::{Found, Shape, Slice, Step};
 use crate::spec::Path;

@@ -150,8 +150,8 @@ struct Run<'r, 'a> {
 }
 
 impl Checker<'_> {
-    /// Searches for a run in which the destination `at` rejects a value for which `is_hit` holds.
-    /// `guide` has parts of sources that are likely to cause it.
+    /// Searches for a run whose destination `at` rejects a value that satisfies `is_hit`. `guide`
+    /// has parts of sources that are likely to cause it.
     pub(super) fn witness(
         &mut self,
         at: &str,

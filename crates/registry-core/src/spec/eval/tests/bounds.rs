@@ -133,7 +133,7 @@ fn constructed_output_is_limited_like_copied_output() {
     }
 }
 
-/// The smallest budget in bytes with which a projection succeeds.
+/// The smallest sufficient budget of a projection in bytes.
 fn least(mappings: &Value, input: &Value) -> usize {
     let mappings = Mappings::parse(&json!({ "mappings": mappings })).unwrap();
     let fits = |bytes: &usize| mappings.apply(input, &mut Budget::new(*bytes)).is_ok();
