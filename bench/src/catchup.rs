@@ -68,7 +68,8 @@ async fn commit(registry: &Registry) {
 /// The catalog as it was before each number of missed commits.
 async fn past(registry: &Registry, empty: &Catalog) -> Vec<Catalog> {
     let mut past = BTreeMap::from([(0, empty.clone())]);
-    let mut follower = Follower::open(registry.channel().await, Some(Position::of(empty))).await;
+    let mut follower =
+        Follower::open(registry.channel().await, Some(Position::of_catalog(empty))).await;
     let keep = |catalog: &Catalog| {
         let revision = catalog.revision().0;
         if MISSED.contains(&(HEAD - revision)) {
@@ -87,7 +88,7 @@ async fn catch_up_all(registry: &Registry, past: &[Catalog]) -> Vec<f64> {
         for _ in 0..TIMES {
             let (channel, mut catalog) = (registry.channel().await, past.clone());
             let begin = Instant::now();
-            let mut follower = Follower::open(channel, Some(Position::of(past))).await;
+            let mut follower = Follower::open(channel, Some(Position::of_catalog(past))).await;
             follower.apply_until(&mut catalog, HEAD, |_| {}).await;
             load::record(&mut times, begin.elapsed());
         }

@@ -32,7 +32,7 @@ static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
     let directory = std::env::temp_dir().join(format!("registry-fuzz-{}", std::process::id()));
     fs::create_dir_all(&directory).expect("a directory");
     let path = directory.join("cache.json");
-    fs::write(&path, write_export(&empty.attested(Some(attestation)))).expect("written");
+    fs::write(&path, write_export(&empty.with_attestation(Some(attestation)))).expect("written");
     let key = Checkpoint::verifier_key(&registry, &pair);
     Fixture { path, key, genesis: ChainHash::genesis(&registry) }
 });
@@ -50,7 +50,7 @@ fn framed(mut data: &[u8], mut chain: ChainHash) -> Vec<u8> {
         }
         let body = [chain.as_bytes().as_slice(), body].concat();
         out.extend_from_slice(&(body.len() as u32).to_le_bytes());
-        out.extend_from_slice(Digest::of(&body).as_bytes());
+        out.extend_from_slice(Digest::compute(&body).as_bytes());
         out.extend_from_slice(&body);
     }
     out

@@ -33,9 +33,9 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
 
 fuzz_target!(|text: &str| {
     let roots: Vec<&str> = text.lines().collect();
-    let Ok(scope) = Scope::of_roots(&roots) else { return };
+    let Ok(scope) = Scope::from_roots(&roots) else { return };
     let written: Vec<String> = scope.roots().map(ToString::to_string).collect();
-    assert_eq!(Scope::of_roots(&written).as_ref(), Ok(&scope));
+    assert_eq!(Scope::from_roots(&written).as_ref(), Ok(&scope));
     assert_eq!(convert::scope(v1::Scope::from(&scope)).as_ref(), Ok(&scope));
     let json = serde_json::to_string(&scope).expect("texts");
     assert_eq!(serde_json::from_str::<Scope>(&json).expect("a scope"), scope);

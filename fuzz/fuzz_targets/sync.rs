@@ -20,7 +20,7 @@ struct Held {
 
 fn fitting(entities: &mut [v1::SnapshotEntity]) {
     for entity in entities {
-        entity.digest = Digest::of(&entity.document).as_bytes().to_vec().into();
+        entity.digest = Digest::compute(&entity.document).as_bytes().to_vec().into();
     }
 }
 
@@ -62,7 +62,7 @@ impl Held {
                     self.snapshot.take()?;
                 self.catalog = Catalog::restore(registry, revision, chain, records)
                     .with_settings(self.catalog.settings().clone())
-                    .as_part(Arc::new(scope));
+                    .with_scope(Arc::new(scope));
             }
             Message::Delta(mut delta) => {
                 let before = self.catalog.chain();
@@ -79,7 +79,7 @@ impl Held {
                 fitting(&mut step.entities);
                 let PartStep { position, scope, step, content } = convert::part_step(step).ok()?;
                 let place = (position.revision, position.chain);
-                let next = self.catalog.stepped(place, Arc::new(scope), step)?;
+                let next = self.catalog.with_delta(place, Arc::new(scope), step)?;
                 let _ = next.content_digest() == content;
                 self.catalog = next;
             }
@@ -102,7 +102,7 @@ fuzz_target!(|data: &[u8]| {
         let Some(()) = message.and_then(|message| held.take(message)) else { break };
         if let Some(signed) = attestation.and_then(|signed| Attestation::try_from(signed).ok()) {
             assert_eq!(Attestation::try_from(v1::Attestation::from(&signed)), Ok(signed));
-            held.catalog = held.catalog.attested(Some(signed));
+            held.catalog = held.catalog.with_attestation(Some(signed));
         }
         if rest.is_empty() {
             break;

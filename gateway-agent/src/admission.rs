@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Catalog, RegistryId, Revision, attestation::NotAttested, checkpoint::VerifierKey,
+    Catalog, RegistryId, Revision, attestation::AttestationMismatch, checkpoint::VerifierKey,
 };
 
 use crate::startup::{self, Refused, StartupValidation};
@@ -36,7 +36,7 @@ pub enum NotAdmitted {
     },
     /// The pinned key did not sign it.
     #[error(transparent)]
-    NotAttested(#[from] NotAttested),
+    AttestationMismatch(#[from] AttestationMismatch),
     /// What was found in it.
     #[error(transparent)]
     Refused(#[from] Refused),

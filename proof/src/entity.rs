@@ -39,7 +39,7 @@ pub(crate) fn settings(catalog: &Catalog) -> Vec<Set> {
     catalog.settings().iter().map(|(on, set)| self::set(on, set)).collect()
 }
 
-fn set(on: &Selector, set: &registry_core::setting::Set) -> Set {
+fn set(on: &Selector, set: &registry_core::setting::SelectorSettings) -> Set {
     Set {
         on: on.to_string(),
         archived: set.archived,

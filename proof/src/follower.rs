@@ -104,7 +104,7 @@ impl Follower {
         }
         let count = self.rng.between(1, 3);
         let chosen: Vec<&str> = (0..count).map(|_| *self.rng.pick(&ROOTS)).collect();
-        Scope::of_roots(&chosen).expect("roots")
+        Scope::from_roots(&chosen).expect("roots")
     }
 
     fn hello(&mut self, scope: &Scope, resumed: Option<&(u64, Catalog)>) -> Hello {
@@ -119,7 +119,7 @@ impl Follower {
             gateway: self.who.clone(),
             gateway_version: "0".to_owned(),
             scope: (!wants_all).then(|| scope.into()),
-            position: held.map(|held| (&Position::of(held)).into()),
+            position: held.map(|held| (&Position::of_catalog(held)).into()),
             content: content.unwrap_or_default().into(),
             observer: self.rng.chance(30),
             ..Hello::default()

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use history_check::event::Message as Told;
 use registry_core::{
-    Catalog, Record, Revision, Scope, Selector, Settings, chain::Position, setting::Set,
+    Catalog, Record, Revision, Scope, Selector, Settings, chain::Position,
+    setting::SelectorSettings,
 };
 use registry_proto::{
     convert::{self, chain_hash, part_step, sealed_commit},
@@ -29,7 +30,7 @@ struct Snapshot {
     scope: Scope,
     oldest: Option<u64>,
     records: Vec<Record>,
-    settings: Vec<(Selector, Set)>,
+    settings: Vec<(Selector, SelectorSettings)>,
 }
 
 type Refusal = String;
@@ -88,7 +89,7 @@ impl Holding {
         let catalog =
             Catalog::restore(position.registry, position.revision, position.chain, records)
                 .with_settings(Settings::restore(sets))
-                .as_part(Arc::new(scope));
+                .with_scope(Arc::new(scope));
         if catalog.digest().as_bytes().as_slice() != &end.digest[..] {
             return Err("the snapshot does not have its digest".to_owned());
         }
@@ -133,7 +134,7 @@ impl Holding {
             put: step.step.put.iter().map(|record| entity(record)).collect(),
             removed: step.step.removed.iter().map(ToString::to_string).collect(),
         };
-        let next = held.stepped((revision, chain), Arc::new(step.scope), step.step);
+        let next = held.with_delta((revision, chain), Arc::new(step.scope), step.step);
         let next = next.ok_or("a step removes what is not held")?;
         if next.content_digest() != step.content {
             return Err("after a step, the content does not have its digest".to_owned());

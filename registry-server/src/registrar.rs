@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 
 use registry_core::{
     Catalog, Diagnostic, Origin, Revision, SettingChange, Timestamp, limits,
-    rules::{self, Claimant, Plan, Proposed},
+    rules::{self, Author, Plan, Proposed},
 };
 use tokio::{
     sync::{Semaphore, mpsc, oneshot, watch},
@@ -60,7 +60,7 @@ pub struct Submission {
     /// The address of the caller's end of the connection, for the trail of access alone.
     pub address: String,
     /// Under which rights they are wanted; `None`: nobody is told apart.
-    pub claimant: Option<Claimant>,
+    pub claimant: Option<Author>,
     /// Why.
     pub message: String,
     /// By which a retry is known.
@@ -76,7 +76,7 @@ impl Submission {
         assert!(self.message != PANICS, "a defect");
         let mut plan = rules::plan_with(catalog, &self.batch, &self.settings);
         if let Some(claimant) = &self.claimant {
-            rules::claim(catalog, claimant, &self.batch, &mut plan);
+            rules::authorize(catalog, claimant, &self.batch, &mut plan);
         }
         plan
     }
@@ -262,7 +262,7 @@ impl Registrar {
         let bytes = waiting::bytes(&submission);
         // No queue will ever have room for it, so "try again later" would be wrong.
         if bytes > limits::BATCH_BYTES
-            && let Some(found) = rules::too_big(&submission.batch)
+            && let Some(found) = rules::exceeds_batch_limit(&submission.batch)
         {
             return Err(Error::Refused(vec![found]));
         }

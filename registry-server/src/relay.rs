@@ -166,7 +166,7 @@ impl Relay {
             };
             if kept.verify(&state, &self.key).is_ok() {
                 self.contact.heard(now.since(kept.time));
-                return Ok(state.attested(Some(kept)));
+                return Ok(state.with_attestation(Some(kept)));
             }
         }
         if catalog.revision() > Revision(0) {

@@ -1,8 +1,8 @@
 //! What comparing two versions found, for people and for scripts.
 
-use registry_core::graph::Compared;
+use registry_core::graph::ReplacementComparison;
 use registry_proto::v1;
-use schema_compat::compatibility::{Difference, Doubt, Side};
+use schema_compat::compatibility::{Difference, Side, UndecidedCheck};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -60,8 +60,8 @@ impl ComparisonView {
     }
 }
 
-impl From<&Compared> for ComparisonView {
-    fn from(Compared { old, new, found }: &Compared) -> Self {
+impl From<&ReplacementComparison> for ComparisonView {
+    fn from(ReplacementComparison { old, new, found }: &ReplacementComparison) -> Self {
         let difference = |difference: &Difference| DifferenceView {
             keyword: difference.demand.keyword().map(str::to_owned),
             pointer: difference.pointer.clone(),
@@ -70,7 +70,7 @@ impl From<&Compared> for ComparisonView {
             refused_by: refused_by(difference.refused_by == Side::Old),
             message: difference.explain(old, new),
         };
-        let doubt = |Doubt { pointer, reason }: &Doubt| DoubtView {
+        let doubt = |UndecidedCheck { pointer, reason }: &UndecidedCheck| DoubtView {
             pointer: pointer.clone(),
             reason: reason.clone(),
         };

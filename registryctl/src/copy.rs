@@ -1,6 +1,6 @@
 //! The catalog as it was at a point in history, received in pages and proven.
 
-use registry_core::{At, Catalog};
+use registry_core::{Catalog, PointInTime};
 use registry_proto::{convert, v1};
 
 use crate::{
@@ -11,13 +11,13 @@ use crate::{
 };
 
 /// Receives the catalog of a point in history.
-pub(crate) async fn fetch(client: &Client, at: At) -> Result<Catalog, Failure> {
+pub(crate) async fn fetch(client: &Client, at: PointInTime) -> Result<Catalog, Failure> {
     let progress = Progress::spinner("receiving");
     let mut wanted = v1::ExportCatalogRequest { at: Some(at.into()), page_token: String::new() };
     let page = client.answer(client.history().export_catalog(request(wanted.clone()))).await?;
     let v1::ExportCatalogResponse { position, entities, settings, digest, next_page_token } = page;
     let position = read_position(position)?;
-    if let At::Revision(wanted) = at
+    if let PointInTime::Revision(wanted) = at
         && wanted != position.revision
     {
         let got = position.revision;
@@ -26,7 +26,7 @@ pub(crate) async fn fetch(client: &Client, at: At) -> Result<Catalog, Failure> {
     let mut sets = convert::settings(settings).map_err(Failure::answer)?;
     let mut records = read_records(entities)?;
     // A time may stand for a later revision by now.
-    wanted.at = Some(At::Revision(position.revision).into());
+    wanted.at = Some(PointInTime::Revision(position.revision).into());
     wanted.page_token = next_page_token;
     while !wanted.page_token.is_empty() {
         let page = client.answer(client.history().export_catalog(request(wanted.clone()))).await?;

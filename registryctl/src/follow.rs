@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use registry_core::{
     Attestation, Catalog, Record, Revision, SealedCommit, Selector, Settings, chain::Position,
-    setting::Set,
+    setting::SelectorSettings,
 };
 use registry_follow::Stream;
 use registry_proto::{
@@ -93,7 +93,7 @@ impl Follower {
                 sync_response::Message::Progress(_) => {}
                 _ => return Err(Failure::answer("a second snapshot")),
             }
-            catalog = catalog.attested(attestation);
+            catalog = catalog.with_attestation(attestation);
         }
         Ok(catalog)
     }
@@ -125,7 +125,7 @@ impl Follower {
         if (records.len() as u64, sets.len() as u64) != (entities, settings) {
             return Err(Failure::answer("the snapshot does not have as much as it claims"));
         }
-        Ok(restore(position, sets, records, &digest)?.attested(attestation))
+        Ok(restore(position, sets, records, &digest)?.with_attestation(attestation))
     }
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn read_records(entities: Vec<v1::SnapshotEntity>) -> Result<Vec<Reco
 /// Makes a catalog of what was received, and proves it by the digest that came with it.
 pub(crate) fn restore(
     Position { registry, revision, chain }: Position,
-    settings: Vec<(Selector, Set)>,
+    settings: Vec<(Selector, SelectorSettings)>,
     records: Vec<Record>,
     digest: &[u8],
 ) -> Result<Catalog, Failure> {

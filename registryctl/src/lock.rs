@@ -240,7 +240,7 @@ mod tests {
             "id".to_owned(),
             7,
             BTreeMap::from([("tool/a".to_owned(), locked)]),
-            BTreeMap::from([("tool/a@1.2.0".to_owned(), Digest::of(b"a").to_string())]),
+            BTreeMap::from([("tool/a@1.2.0".to_owned(), Digest::compute(b"a").to_string())]),
         );
         fs::write(&path, lock.write()).unwrap();
         assert_eq!(Lock::read(&path).unwrap(), lock);

@@ -189,7 +189,7 @@ async fn a_cache_that_was_edited_with_all_its_digests_is_not_served() {
         true_one.iter().skip(1).map(|(_, record)| (**record).clone()).collect();
     let (revision, chain) = (true_one.revision(), true_one.chain());
     let forged = Catalog::restore(true_one.registry().clone(), revision, chain, records)
-        .attested(true_one.attestation().copied());
+        .with_attestation(true_one.attestation().copied());
     read_export(&write_export(&forged)).expect("its digests fit");
     fs::write(gateway.cache(), write_export(&forged)).expect("written");
     let _ = fs::remove_file(gateway.cache().with_extension("json.previous"));

@@ -8,7 +8,7 @@ use futures_util::{
 };
 use registry_core::spec::{
     MapEach, Operation, Pipeline, ScatterGather, ScatterTarget,
-    eval::{self, Scope, describe_kind},
+    eval::{self, BindingContext, describe_kind},
 };
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
@@ -31,7 +31,7 @@ impl Run {
             let failed = |failure: Failure| failure.beside(done);
             let given = match &step.input {
                 Some(binding) => {
-                    let scope = Scope { input, steps: &results, error: None };
+                    let scope = BindingContext { input, steps: &results, error: None };
                     Cow::Owned(self.bound((binding, "input"), scope, &at).map_err(failed)?)
                 }
                 None => Cow::Borrowed(last.and_then(|id| results.get(id)).unwrap_or(input)),
@@ -130,7 +130,7 @@ impl Run {
         let at = place_of(at, i);
         let given = match &target.input {
             Some(binding) => {
-                let scope = Scope { input, steps: &BTreeMap::new(), error: None };
+                let scope = BindingContext { input, steps: &BTreeMap::new(), error: None };
                 Cow::Owned(self.bound((binding, "input"), scope, &at)?)
             }
             None => Cow::Borrowed(input),

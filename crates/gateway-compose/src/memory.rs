@@ -154,7 +154,7 @@ impl Run {
         let mut each = paths.iter().zip(&keys);
         let missing = each.find(|(_, key)| key.iter().all(Value::is_null)).map(|(path, _)| path);
         let exact = exact_bytes(&json!([owner, keys]));
-        Ok((exact.map(|bytes| Digest::of(&bytes)), missing))
+        Ok((exact.map(|bytes| Digest::compute(&bytes)), missing))
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
     const TIMES: (Duration, Duration) = (Duration::from_mins(1), Duration::ZERO);
 
     fn key(number: usize) -> Digest {
-        Digest::of(&number.to_le_bytes())
+        Digest::compute(&number.to_le_bytes())
     }
 
     #[test]

@@ -189,7 +189,7 @@ mod tests {
 
     fn enter(once: &Once, number: usize) -> Entered<'_> {
         let caller = Some(format!("caller {}", number % 4).into());
-        once.enter((Digest::of(&number.to_le_bytes()), "step"), (TTL, false), &caller)
+        once.enter((Digest::compute(&number.to_le_bytes()), "step"), (TTL, false), &caller)
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
         assert!(matches!(enter(&once, 2), Entered::Duplicate(State::Running(_))));
         drop(first);
         assert!(matches!(enter(&once, 2), Entered::Duplicate(State::Unsure(_))));
-        let harmless = || once.enter((Digest::of(b"3"), "step"), (TTL, true), &None);
+        let harmless = || once.enter((Digest::compute(b"3"), "step"), (TTL, true), &None);
         for outcome in [None, Some(Err(Failure::new("step", Cause::GivenUp)))] {
             let Entered::First(mut first) = harmless() else { panic!("it is done again") };
             first.outcome = outcome;

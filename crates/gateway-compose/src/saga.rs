@@ -175,7 +175,7 @@ impl Course {
                 let is_unknown = failure.effects() > Effects::None;
                 Stopped { step: Some(i), failure, is_unknown }
             };
-            let scope = eval::Scope { input: &input, steps: &results, error: None };
+            let scope = eval::BindingContext { input: &input, steps: &results, error: None };
             let given = match &step.input {
                 Some(binding) => run.bound((binding, "input"), scope, &at).map_err(stop)?,
                 None => previous,
@@ -191,7 +191,7 @@ impl Course {
         let Some(binding) = &self.saga.output else {
             return Ok(Value::Object(results.into_iter().collect()));
         };
-        let scope = eval::Scope { input: &input, steps: &results, error: None };
+        let scope = eval::BindingContext { input: &input, steps: &results, error: None };
         run.bound((binding, "output"), scope, &self.at).map_err(Stopped::between)
     }
 
@@ -249,7 +249,7 @@ impl Course {
             Some(binding) => {
                 let steps = history.results(&self.saga);
                 let input = &history.began().input;
-                let scope = eval::Scope { input, steps: &steps, error: history.error() };
+                let scope = eval::BindingContext { input, steps: &steps, error: history.error() };
                 Cow::Owned(self.run.bound((binding, "compensateInput"), scope, at)?)
             }
             None => Cow::Borrowed(history.input(i).unwrap_or(&Value::Null)),

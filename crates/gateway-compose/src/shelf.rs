@@ -98,12 +98,12 @@ mod tests {
         let now = Instant::now();
         let ends = [None, Some(now), Some(now + Duration::from_secs(1))];
         for (number, until) in (0_u8..).zip(ends) {
-            shelf.put(Digest::of(&[number]), number, 10, until);
+            shelf.put(Digest::compute(&[number]), number, 10, until);
         }
-        assert!(shelf.get_mut(&Digest::of(&[1]), now).is_none(), "it is over already");
+        assert!(shelf.get_mut(&Digest::compute(&[1]), now).is_none(), "it is over already");
         shelf.forget_over(now);
         assert_eq!(shelf.size(), (2, 20));
-        assert!(shelf.get_mut(&Digest::of(&[1]), now).is_none());
+        assert!(shelf.get_mut(&Digest::compute(&[1]), now).is_none());
         assert!(shelf.has_room(64 * 1_048_576 - 20) && !shelf.has_room(64 * 1_048_576 - 19));
     }
 }

@@ -12,7 +12,7 @@ use registry_core::{
     name::Name,
     server_json::{self, METADATA_KEY},
 };
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
 use super::{SCHEMA, ServerDetail};
@@ -67,7 +67,7 @@ fn fitting(rest: &Map<String, Value>) -> Map<String, Value> {
             return Some((name.clone(), server_json::without_nulls(value)?));
         };
         let problems = Problems::default();
-        let kept = check(&problems, value, At::ROOT);
+        let kept = check(&problems, value, Location::ROOT);
         let is_valid = !problems.into_vec().iter().any(Diagnostic::is_error);
         Some((name.clone(), kept.filter(|_| is_valid)?))
     };

@@ -14,7 +14,7 @@ use registry_core::{
     text::clean,
     version::Version,
 };
-use schema_compat::pointer::{At, escape};
+use schema_compat::pointer::{Location, escape};
 use serde_json::{Map, Value};
 
 use super::{OFFICIAL_META, SCHEMA, ServerDetail, Status, older, served::misfit};
@@ -40,8 +40,8 @@ impl ServerDetail {
 }
 
 fn read(problems: &Problems, value: &Value) -> Option<ServerDetail> {
-    let fields = problems.object(value, At::ROOT)?;
-    hidden(problems, value, At::ROOT);
+    let fields = problems.object(value, Location::ROOT)?;
+    hidden(problems, value, Location::ROOT);
     let name = name(problems, &fields);
     let description = server_json::text(&fields, "description", limits::MCP_TEXT_CHARACTERS);
     fields.require("description");
@@ -64,7 +64,7 @@ fn read(problems: &Problems, value: &Value) -> Option<ServerDetail> {
 }
 
 /// A text must be what a person sees of it, and what people read of a server is of one line.
-fn hidden(problems: &Problems, value: &Value, at: At<'_>) {
+fn hidden(problems: &Problems, value: &Value, at: Location<'_>) {
     let refuse = |at, what: &str| {
         let message = format!("{what} has control characters or others that nobody sees");
         problems.invalid(at, message, "remove them");

@@ -18,24 +18,24 @@ pub type Pair = (Option<usize>, Option<usize>);
 pub struct Aligner {
     /// Remaining item comparisons.
     left: usize,
-    is_by_place: bool,
+    is_positional: bool,
 }
 
 impl Default for Aligner {
     fn default() -> Self {
-        Self::of(limits::ALIGNED_PAIRS)
+        Self::with_budget(limits::ALIGNED_PAIRS)
     }
 }
 
 impl Aligner {
     /// An aligner that makes at most this many item comparisons in total.
-    pub fn of(pairs: usize) -> Self {
-        Self { left: pairs, is_by_place: false }
+    pub fn with_budget(pairs: usize) -> Self {
+        Self { left: pairs, is_positional: false }
     }
 
     /// Whether the last two arrays were paired by index because the budget did not suffice.
-    pub fn is_by_place(&self) -> bool {
-        self.is_by_place
+    pub fn is_positional(&self) -> bool {
+        self.is_positional
     }
 
     /// Pairs the items of two arrays in the order of both. Falls back to pairing by index when the
@@ -47,7 +47,7 @@ impl Aligner {
         let (olds, news) = (front..old.len() - back, front..new.len() - back);
         let anchors = (0..front).map(|at| (at, at));
         let left = self.left.checked_sub(olds.len().saturating_mul(news.len()));
-        self.is_by_place = left.is_none();
+        self.is_positional = left.is_none();
         let middle = if let Some(left) = left {
             self.left = left;
             common(&old[olds.clone()], &new[news.clone()])

@@ -30,7 +30,7 @@ pub struct Attestation {
     "revision {revision} of registry {registry} is not signed by {key}: it was changed on the way or on \
      disk, or another key signs for that registry"
 )]
-pub struct NotAttested {
+pub struct AttestationMismatch {
     /// The registry that the state claims to belong to.
     registry: String,
     /// The revision of the state.
@@ -58,12 +58,12 @@ impl Attestation {
         &self,
         statement: &Statement<'_>,
         key: &VerifierKey,
-    ) -> Result<(), NotAttested> {
+    ) -> Result<(), AttestationMismatch> {
         let text = statement.text(self.time);
         if key.is_of(statement.registry) && key.has_signed(text.as_bytes(), &self.signature) {
             return Ok(());
         }
-        Err(NotAttested {
+        Err(AttestationMismatch {
             registry: statement.registry.to_string(),
             revision: statement.revision.0,
             key: key.to_string(),

@@ -24,7 +24,7 @@ use crate::{
 /// A leaf of a document with its origin: a string, a number, `true`, `false`, `null`, or an empty
 /// object or array.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct BlamedValue {
     /// JSON pointer of the value.
     pub pointer: String,
     /// The value itself.
@@ -55,11 +55,14 @@ pub fn versions<'a>(
 
 /// Returns the leaves of the first document, by pointer, with their origins. The other documents
 /// are its predecessors, latest first.
-pub fn blame(versions: &[&Arc<Record>]) -> Vec<Line> {
+pub fn blame(versions: &[&Arc<Record>]) -> Vec<BlamedValue> {
     blame_within((limits::BLAME_BYTES, limits::BLAMED_PAIRS), versions)
 }
 
-fn blame_within((most_bytes, pairs): (usize, usize), versions: &[&Arc<Record>]) -> Vec<Line> {
+fn blame_within(
+    (most_bytes, pairs): (usize, usize),
+    versions: &[&Arc<Record>],
+) -> Vec<BlamedValue> {
     let Some((last, earlier)) = versions.split_first() else { return Vec::new() };
     let mut newer = read(&last.document);
     let mut lines = Vec::new();
@@ -67,7 +70,7 @@ fn blame_within((most_bytes, pairs): (usize, usize), versions: &[&Arc<Record>]) 
     // Index of each leaf whose origin is still open, and its pointer in the version read last.
     let mut open: Vec<(usize, String)> =
         lines.iter().map(|line| line.pointer.clone()).enumerate().collect();
-    let (mut bytes, mut aligner) = (0, Aligner::of(pairs));
+    let (mut bytes, mut aligner) = (0, Aligner::with_budget(pairs));
     for (origin, record) in (1..).zip(earlier) {
         let (older, mut same) = (read(&record.document), HashMap::new());
         unchanged((String::new(), String::new()), (&newer, &older), &mut aligner, &mut same);
@@ -102,7 +105,7 @@ fn read(document: &Document) -> Value {
     serde_json::from_slice(document.bytes()).unwrap_or_default()
 }
 
-fn collect(pointer: String, value: &Value, lines: &mut Vec<Line>) {
+fn collect(pointer: String, value: &Value, lines: &mut Vec<BlamedValue>) {
     match value {
         Value::Object(members) if !members.is_empty() => {
             for (name, value) in members {
@@ -114,7 +117,9 @@ fn collect(pointer: String, value: &Value, lines: &mut Vec<Line>) {
                 collect(format!("{pointer}/{i}"), value, lines);
             }
         }
-        value => lines.push(Line { pointer, value: value.clone(), origin: 0, or_earlier: false }),
+        value => {
+            lines.push(BlamedValue { pointer, value: value.clone(), origin: 0, or_earlier: false })
+        }
     }
 }
 
@@ -136,7 +141,7 @@ fn unchanged(
         }
         (Value::Array(newer), Value::Array(older)) if !newer.is_empty() => {
             let pairs = aligner.align(older, newer);
-            if aligner.is_by_place() {
+            if aligner.is_positional() {
                 let mut lines = Vec::new();
                 newer
                     .iter()

@@ -7,8 +7,8 @@ mod apply;
 mod attested;
 mod compare;
 mod content;
+mod delta;
 mod digest;
-mod part;
 mod past;
 
 use std::{
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 pub use apply::ApplyError;
 pub use compare::{EntityDifference, SettingDifference};
-pub use part::Step;
+pub use delta::CatalogDelta;
 
 use content::Content;
 
@@ -169,7 +169,7 @@ impl Catalog {
 
     /// Attaches an attestation, which the caller has verified.
     #[must_use]
-    pub fn attested(self, attestation: Option<Attestation>) -> Self {
+    pub fn with_attestation(self, attestation: Option<Attestation>) -> Self {
         Self { attestation, ..self }
     }
 
@@ -180,7 +180,7 @@ impl Catalog {
 
     /// Marks the catalog as the subset selected by this scope, which the caller has verified.
     #[must_use]
-    pub fn as_part(self, scope: Arc<Scope>) -> Self {
+    pub fn with_scope(self, scope: Arc<Scope>) -> Self {
         Self { scope, attestation: None, ..self }
     }
 
@@ -225,7 +225,7 @@ impl Catalog {
 
     /// The JSON Schema registered under this name.
     pub fn json_schema(&self, name: &SchemaName) -> Option<&Value> {
-        match self.find(&Key::of_schema(name)?)?.document.entity() {
+        match self.find(&Key::for_schema(name)?)?.document.entity() {
             Entity::Schema(schema) => Some(&schema.schema),
             _ => None,
         }
@@ -289,7 +289,7 @@ impl Catalog {
 
 impl Position {
     /// The position of this catalog in its registry's log.
-    pub fn of(catalog: &Catalog) -> Self {
+    pub fn of_catalog(catalog: &Catalog) -> Self {
         Self {
             registry: catalog.registry().clone(),
             revision: catalog.revision(),

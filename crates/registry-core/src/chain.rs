@@ -57,7 +57,7 @@ pub struct ChainHash(Digest);
 impl ChainHash {
     /// The hash before the first commit, derived from the registry's id.
     pub fn genesis(registry: &RegistryId) -> Self {
-        Self(Digest::of(format!("registry:{registry}").as_bytes()))
+        Self(Digest::compute(format!("registry:{registry}").as_bytes()))
     }
 
     /// The hash after appending a commit with these canonical bytes.

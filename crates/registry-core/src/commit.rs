@@ -195,7 +195,7 @@ impl SealedCommit {
 
 /// The first character that is not allowed in the message of a commit or lifecycle change: a
 /// control character other than a tab or line break. Databases and terminals cannot handle those.
-pub fn unfit_for_message(text: &str) -> Option<char> {
+pub fn invalid_message_char(text: &str) -> Option<char> {
     text.chars().find(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
 }
 

@@ -9,12 +9,12 @@ mod mode;
 use std::sync::LazyLock;
 
 use schema_compat::{
-    compatibility::{Budget, Demand, Difference, Doubt, Side, Verdict, covers},
+    compatibility::{Budget, Demand, Difference, Side, UndecidedCheck, Verdict, covers},
     name::{Definition, SchemaName},
 };
 use serde_json::{Value, json};
 
-pub use mode::{Direction, InvalidMode, Mode};
+pub use mode::{CompatibilityDirection, InvalidMode, Mode};
 
 use crate::{
     entity::{Entity, Implementation, Skill, Tool},
@@ -57,7 +57,7 @@ pub struct Comparison {
     /// Breaking changes with counterexamples.
     pub differences: Vec<Difference>,
     /// Checks that could not be decided.
-    pub doubts: Vec<Doubt>,
+    pub doubts: Vec<UndecidedCheck>,
 }
 
 impl Comparison {
@@ -124,16 +124,18 @@ static ANY_OBJECT: LazyLock<Value> = LazyLock::new(|| json!({ "type": "object" }
 pub fn compare<'a>(
     old: &'a Entity,
     new: &'a Entity,
-    direction: Direction,
+    direction: CompatibilityDirection,
     resolve: Resolve<'a>,
     budget: &mut Budget,
 ) -> Comparison {
     let mut found = Comparison::identical();
     let (olds, news) = (parts(old), parts(new));
-    let directions: &[Direction] = match direction {
-        Direction::Full => &[Direction::Backward, Direction::Forward],
-        Direction::Backward => &[Direction::Backward],
-        Direction::Forward => &[Direction::Forward],
+    let directions: &[CompatibilityDirection] = match direction {
+        CompatibilityDirection::Full => {
+            &[CompatibilityDirection::Backward, CompatibilityDirection::Forward]
+        }
+        CompatibilityDirection::Backward => &[CompatibilityDirection::Backward],
+        CompatibilityDirection::Forward => &[CompatibilityDirection::Forward],
     };
     skills(old, new, directions, &mut found);
     hidden(old, new, &mut found);
@@ -155,7 +157,7 @@ impl<'a> Part<'a> {
     fn compare(
         &self,
         old: &Self,
-        direction: Direction,
+        direction: CompatibilityDirection,
         resolve: Resolve<'a>,
         budget: &mut Budget,
     ) -> Verdict {
@@ -164,17 +166,18 @@ impl<'a> Part<'a> {
                 "one of the versions has no `{}`, so the upstream server's schema applies",
                 self.name
             );
-            return Verdict::Undecided(Doubt { pointer: self.pointer(), reason });
+            return Verdict::Undecided(UndecidedCheck { pointer: self.pointer(), reason });
         };
         let (at_old, at_new) = (old.pointer(), self.pointer());
         let (before, after) = ((before, at_old.as_str()), (after, at_new.as_str()));
-        let definition = |name: &SchemaName| match resolve(&Key::of_schema(name)?)? {
+        let definition = |name: &SchemaName| match resolve(&Key::for_schema(name)?)? {
             Entity::Schema(schema) => {
                 Some(Definition { schema: &schema.schema, pointer: "/schema" })
             }
             _ => None,
         };
-        let is_new_wider = (self.flow == Flow::In) == (direction == Direction::Backward);
+        let is_new_wider =
+            (self.flow == Flow::In) == (direction == CompatibilityDirection::Backward);
         if is_new_wider {
             covers(before, after, Side::New, &definition, budget)
         } else {
@@ -208,14 +211,14 @@ fn parts(entity: &Entity) -> Vec<Part<'_>> {
             promise: Promise::Schema(&schema.schema),
         }],
         Entity::Server(_) => Vec::new(),
-        Entity::Tool(tool) => of_tool(tool),
+        Entity::Tool(tool) => tool_parts(tool),
         Entity::Agent(agent) => {
-            agent.skills.iter().enumerate().flat_map(|(i, skill)| of_skill(i, skill)).collect()
+            agent.skills.iter().enumerate().flat_map(|(i, skill)| skill_parts(i, skill)).collect()
         }
     }
 }
 
-fn of_tool(tool: &Tool) -> Vec<Part<'_>> {
+fn tool_parts(tool: &Tool) -> Vec<Part<'_>> {
     let no_input = match tool.implementation {
         Implementation::Source(_) => Promise::Upstream,
         Implementation::Spec(_) => Promise::Anything(&ANY_OBJECT),
@@ -227,7 +230,7 @@ fn of_tool(tool: &Tool) -> Vec<Part<'_>> {
         .into()
 }
 
-fn of_skill<'a>(index: usize, skill: &'a Skill) -> Vec<Part<'a>> {
+fn skill_parts<'a>(index: usize, skill: &'a Skill) -> Vec<Part<'a>> {
     let promise = |schema: &'a Option<Value>| {
         schema.as_ref().map_or(Promise::Anything(&ANYTHING), Promise::Schema)
     };
@@ -245,12 +248,19 @@ fn of_skill<'a>(index: usize, skill: &'a Skill) -> Vec<Part<'a>> {
 }
 
 /// Reports skills that exist in only one of the versions.
-fn skills(old: &Entity, new: &Entity, directions: &[Direction], found: &mut Comparison) {
+fn skills(
+    old: &Entity,
+    new: &Entity,
+    directions: &[CompatibilityDirection],
+    found: &mut Comparison,
+) {
     let (Entity::Agent(old), Entity::Agent(new)) = (old, new) else { return };
     for direction in directions {
         let (given, wanted, refused_by) = match direction {
-            Direction::Forward => (new, old, Side::Old),
-            Direction::Backward | Direction::Full => (old, new, Side::New),
+            CompatibilityDirection::Forward => (new, old, Side::Old),
+            CompatibilityDirection::Backward | CompatibilityDirection::Full => {
+                (old, new, Side::New)
+            }
         };
         for skill in &given.skills {
             if wanted.skill(&skill.id).is_none() {
@@ -284,10 +294,11 @@ fn hidden(old: &Entity, new: &Entity, found: &mut Comparison) {
     };
     if hidden(old) != hidden(new) {
         found.is_identical = false;
-        found.doubts.push(Doubt {
+        found.doubts.push(UndecidedCheck {
             pointer: "/source".to_owned(),
-            reason: "`hideFields` differs, and the schemas do not say which arguments callers may send"
-                .to_owned(),
+            reason:
+                "`hideFields` differs, and the schemas do not say which arguments callers may send"
+                    .to_owned(),
         });
     }
 }

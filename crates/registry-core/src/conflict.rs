@@ -20,7 +20,7 @@ use crate::{
     reference::Key,
     rewrite::rewritten,
     rules::Proposed,
-    version::{Change, Version},
+    version::{ReleaseChange, Version},
 };
 
 /// The strategy for keys that are registered with other content.
@@ -37,7 +37,7 @@ pub enum OnConflict {
 
 /// The resolution of one conflict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settlement {
+pub enum Resolution {
     /// The change was removed.
     Skipped(Key),
     /// The entity has another version: a new one, or a registered one with the same content.
@@ -51,11 +51,11 @@ pub enum Settlement {
 
 /// A batch without conflicts. Each change has its index in the original batch.
 #[derive(Debug, Default)]
-pub struct Settled {
+pub struct ResolvedBatch {
     /// The remaining changes.
     pub changes: Vec<(usize, Proposed)>,
     /// The resolved conflicts.
-    pub settlements: Vec<Settlement>,
+    pub resolutions: Vec<Resolution>,
 }
 
 /// The newest version of a name has no successor because its numbers are at the 64-bit maximum.
@@ -72,22 +72,22 @@ pub struct NoNextVersion {
 }
 
 /// Resolves the conflicts of a batch with the catalog.
-pub fn settle(
+pub fn resolve_conflicts(
     catalog: &Catalog,
     batch: &[Proposed],
     how: OnConflict,
-) -> Result<Settled, NoNextVersion> {
+) -> Result<ResolvedBatch, NoNextVersion> {
     match how {
-        OnConflict::Fail => Ok(Settled {
+        OnConflict::Fail => Ok(ResolvedBatch {
             changes: batch.iter().cloned().enumerate().collect(),
-            settlements: Vec::new(),
+            resolutions: Vec::new(),
         }),
         OnConflict::Skip => Ok(skip(catalog, batch)),
-        OnConflict::Bump => Bump::new(catalog, batch).settle(),
+        OnConflict::Bump => Bump::new(catalog, batch).resolve(),
     }
 }
 
-fn skip(catalog: &Catalog, batch: &[Proposed]) -> Settled {
+fn skip(catalog: &Catalog, batch: &[Proposed]) -> ResolvedBatch {
     let conflicts: BTreeSet<&Key> = batch
         .iter()
         .filter_map(|proposed| match proposed {
@@ -96,9 +96,9 @@ fn skip(catalog: &Catalog, batch: &[Proposed]) -> Settled {
         })
         .collect();
     let kept = |(_, proposed): &(usize, Proposed)| !conflicts.contains(proposed.key());
-    Settled {
+    ResolvedBatch {
         changes: batch.iter().cloned().enumerate().filter(kept).collect(),
-        settlements: conflicts.into_iter().cloned().map(Settlement::Skipped).collect(),
+        resolutions: conflicts.into_iter().cloned().map(Resolution::Skipped).collect(),
     }
 }
 
@@ -124,7 +124,7 @@ impl<'a> Bump<'a> {
         Self { catalog, batch, renamed: BTreeMap::new(), budget: Budget::of_batch() }
     }
 
-    fn settle(mut self) -> Result<Settled, NoNextVersion> {
+    fn resolve(mut self) -> Result<ResolvedBatch, NoNextVersion> {
         self.find_the_same();
         // Each round assigns the final version to at least one more key, or is the last.
         loop {
@@ -210,7 +210,7 @@ impl<'a> Bump<'a> {
                 let change = self.change(&record.document, document, documents);
                 (newest.version.clone().max(key.version.clone()), change)
             }
-            None => (key.version.clone(), Change::Words),
+            None => (key.version.clone(), ReleaseChange::Editorial),
         };
         loop {
             let Some(next) = version.next(change) else {
@@ -223,7 +223,7 @@ impl<'a> Bump<'a> {
             if !is_taken {
                 return Ok(to);
             }
-            (version, change) = (next, Change::Words);
+            (version, change) = (next, ReleaseChange::Editorial);
         }
     }
 
@@ -233,7 +233,7 @@ impl<'a> Bump<'a> {
         registered: &Document,
         document: &Document,
         documents: &Documents<'_>,
-    ) -> Change {
+    ) -> ReleaseChange {
         let now: BTreeMap<&Key, &Key> = self.renamed.iter().map(|(from, to)| (to, from)).collect();
         let (catalog, budget) = (self.catalog, &mut self.budget);
         let resolve = |key: &Key| {
@@ -245,7 +245,7 @@ impl<'a> Bump<'a> {
         change::between(registered.entity(), document.entity(), &resolve, budget)
     }
 
-    fn settled(self, documents: &Documents<'_>) -> Settled {
+    fn settled(self, documents: &Documents<'_>) -> ResolvedBatch {
         let mut changes = Vec::new();
         for (i, proposed) in self.batch.iter().enumerate() {
             let change = match proposed {
@@ -261,8 +261,8 @@ impl<'a> Bump<'a> {
             };
             changes.push((i, change));
         }
-        let bumped = self.renamed.into_iter().map(|(from, to)| Settlement::Bumped { from, to });
-        Settled { changes, settlements: bumped.collect() }
+        let bumped = self.renamed.into_iter().map(|(from, to)| Resolution::Bumped { from, to });
+        ResolvedBatch { changes, resolutions: bumped.collect() }
     }
 }
 

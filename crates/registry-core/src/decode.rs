@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -30,14 +30,14 @@ impl Problems {
     }
 
     /// Adds a `document-invalid` error at this location.
-    pub fn invalid(&self, at: At<'_>, message: impl Into<String>, help: impl Into<String>) {
+    pub fn invalid(&self, at: Location<'_>, message: impl Into<String>, help: impl Into<String>) {
         self.push(
             Diagnostic::error(Code::DocumentInvalid, at.to_string(), message).with_help(help),
         );
     }
 
     /// Adds a `document-invalid` warning at this location.
-    pub fn warn(&self, at: At<'_>, message: impl Into<String>, help: impl Into<String>) {
+    pub fn warn(&self, at: Location<'_>, message: impl Into<String>, help: impl Into<String>) {
         self.push(
             Diagnostic::warning(Code::DocumentInvalid, at.to_string(), message).with_help(help),
         );
@@ -54,7 +54,7 @@ impl Problems {
     }
 
     /// Reads a value as an object; reports any other type.
-    pub fn object<'a>(&'a self, value: &'a Value, at: At<'a>) -> Option<Fields<'a>> {
+    pub fn object<'a>(&'a self, value: &'a Value, at: Location<'a>) -> Option<Fields<'a>> {
         if let Value::Object(map) = value {
             Some(Fields { map, at, problems: self, known: RefCell::default() })
         } else {
@@ -64,7 +64,7 @@ impl Problems {
     }
 
     /// Reads a string of at most [`limits::TEXT_BYTES`] bytes.
-    pub fn string<'a>(&self, value: &'a Value, at: At<'_>) -> Option<&'a str> {
+    pub fn string<'a>(&self, value: &'a Value, at: Location<'_>) -> Option<&'a str> {
         let Value::String(text) = value else {
             self.wrong_type(value, at, "a string");
             return None;
@@ -79,7 +79,7 @@ impl Problems {
     }
 
     /// Reads a valid name for this kind of entity.
-    pub fn name(&self, kind: Kind, value: &Value, at: At<'_>) -> Option<Name> {
+    pub fn name(&self, kind: Kind, value: &Value, at: Location<'_>) -> Option<Name> {
         match Name::parse(kind, self.string(value, at)?) {
             Ok(name) => Some(name),
             Err(e) => {
@@ -91,7 +91,7 @@ impl Problems {
     }
 
     /// Reads an exact version.
-    pub fn version(&self, value: &Value, at: At<'_>) -> Option<Version> {
+    pub fn version(&self, value: &Value, at: Location<'_>) -> Option<Version> {
         match Version::parse(self.string(value, at)?) {
             Ok(version) => Some(version),
             Err(e) => {
@@ -106,15 +106,19 @@ impl Problems {
     pub fn items<T>(
         &self,
         value: &Value,
-        at: At<'_>,
-        mut read: impl FnMut(&Value, At<'_>) -> Option<T>,
+        at: Location<'_>,
+        mut read: impl FnMut(&Value, Location<'_>) -> Option<T>,
     ) -> Vec<T> {
         let Value::Array(items) = value else {
             self.wrong_type(value, at, "an array");
             return Vec::new();
         };
         if items.len() > limits::LIST_ITEMS {
-            let message = format!("the list has {} items; the maximum is {}", items.len(), limits::LIST_ITEMS);
+            let message = format!(
+                "the list has {} items; the maximum is {}",
+                items.len(),
+                limits::LIST_ITEMS
+            );
             self.invalid(at, message, "split the document");
             return Vec::new();
         }
@@ -122,7 +126,7 @@ impl Problems {
     }
 
     /// Reports a value of an unexpected type.
-    pub fn wrong_type(&self, value: &Value, at: At<'_>, expected: &str) {
+    pub fn wrong_type(&self, value: &Value, at: Location<'_>, expected: &str) {
         let message = format!("expected {expected}, got {}", describe(value));
         self.invalid(at, message, format!("write {expected}"));
     }
@@ -131,7 +135,7 @@ impl Problems {
 /// The members of one object. Members that were not read are reported as unknown.
 pub struct Fields<'a> {
     map: &'a Map<String, Value>,
-    at: At<'a>,
+    at: Location<'a>,
     problems: &'a Problems,
     known: RefCell<Vec<&'static str>>,
 }
@@ -143,12 +147,12 @@ impl<'a> Fields<'a> {
     }
 
     /// The location of the object.
-    pub fn here(&self) -> At<'a> {
+    pub fn here(&self) -> Location<'a> {
         self.at
     }
 
     /// The location of a member.
-    pub fn at(&'a self, name: &'static str) -> At<'a> {
+    pub fn at(&'a self, name: &'static str) -> Location<'a> {
         self.at.member(name)
     }
 
@@ -241,7 +245,7 @@ impl<'a> Fields<'a> {
     pub fn list<T>(
         &'a self,
         name: &'static str,
-        read: impl FnMut(&Value, At<'_>) -> Option<T>,
+        read: impl FnMut(&Value, Location<'_>) -> Option<T>,
     ) -> Vec<T> {
         match self.get(name) {
             Some(value) => self.problems.items(value, self.at(name), read),

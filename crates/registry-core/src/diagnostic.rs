@@ -158,7 +158,7 @@ impl Diagnostic {
     }
 
     /// Adds the index of the change and the affected entity.
-    pub fn about(mut self, change: usize, entity: &Key) -> Self {
+    pub fn for_change(mut self, change: usize, entity: &Key) -> Self {
         self.change = Some(change);
         self.entity = Some(entity.clone());
         self

@@ -8,7 +8,7 @@ mod canonical;
 use std::{fmt, sync::OnceLock};
 
 use bytes::Bytes;
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -36,7 +36,7 @@ pub struct InvalidDigest(String);
 
 impl Digest {
     /// The SHA-256 of these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn compute(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
@@ -158,19 +158,23 @@ impl Document {
     pub fn new(entity: Entity) -> Result<Self, Vec<Diagnostic>> {
         let value = entity.to_value();
         let problems = Problems::default();
-        check_bounds(&problems, &value, At::ROOT, 1);
+        check_bounds(&problems, &value, Location::ROOT, 1);
         let bytes = canonical_bytes(&value);
         if bytes.len() > limits::DOCUMENT_BYTES {
             let (size, limit) = (bytes.len(), limits::DOCUMENT_BYTES);
             let message = format!("the document has {size} bytes; the maximum is {limit}");
-            problems.invalid(At::ROOT, message, "move shared parts into schemas of their own");
+            problems.invalid(
+                Location::ROOT,
+                message,
+                "move shared parts into schemas of their own",
+            );
         }
         if !problems.is_empty() {
             return Err(problems.into_vec());
         }
         let entity = if has_whole_float(&value) { reread(entity.kind(), &bytes)? } else { entity };
         let key = entity.key();
-        let (digest, edges) = (Digest::of(&bytes), edges(&entity).into());
+        let (digest, edges) = (Digest::compute(&bytes), edges(&entity).into());
         Ok(Self { key, digest, bytes: bytes.into(), edges, entity: OnceLock::from(entity) })
     }
 
@@ -181,7 +185,7 @@ impl Document {
 
     /// Verifies canonical bytes from a store, stream or cache against their digest.
     pub fn verify(kind: Kind, bytes: Bytes, expected: Digest) -> Result<Self, InvalidDocument> {
-        let actual = Digest::of(&bytes);
+        let actual = Digest::compute(&bytes);
         if actual != expected {
             return Err(InvalidDocument::Digest { expected, actual });
         }
@@ -192,7 +196,7 @@ impl Document {
 
     /// The same document without its parsed entity, which is parsed again on first access.
     #[must_use]
-    pub fn unread(&self) -> Self {
+    pub fn without_entity(&self) -> Self {
         let Self { key, digest, bytes, edges, entity: _ } = self;
         let (key, bytes, edges) = (key.clone(), bytes.clone(), edges.clone());
         Self { key, digest: *digest, bytes, edges, entity: OnceLock::new() }
@@ -234,7 +238,7 @@ fn read(kind: Kind, bytes: &[u8]) -> Result<Entity, InvalidDocument> {
 }
 
 /// Reports nesting and numbers that other JSON parsers could not handle.
-fn check_bounds(problems: &Problems, value: &Value, at: At<'_>, depth: usize) {
+fn check_bounds(problems: &Problems, value: &Value, at: Location<'_>, depth: usize) {
     if depth > limits::DOCUMENT_DEPTH {
         let message = format!("nested deeper than {} levels", limits::DOCUMENT_DEPTH);
         problems.invalid(at, message, "flatten it, or move parts into schemas of their own");
@@ -252,7 +256,8 @@ fn check_bounds(problems: &Problems, value: &Value, at: At<'_>, depth: usize) {
             }
         }
         Value::Number(number) if !is_exact(number) => {
-            let message = format!("the number {number} is outside of ±2^53 and would lose precision");
+            let message =
+                format!("the number {number} is outside of ±2^53 and would lose precision");
             problems.invalid(at, message, "write it as a string");
         }
         _ => {}

@@ -30,7 +30,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
 }
 
 /// Like [`parse_duration`], but rejects zero, which would make a loop spin.
-pub fn parse_wait(text: &str) -> Result<Duration, InvalidDuration> {
+pub fn parse_positive_duration(text: &str) -> Result<Duration, InvalidDuration> {
     let duration = parse_duration(text)?;
     if duration.is_zero() { Err(InvalidDuration::Zero(text.to_owned())) } else { Ok(duration) }
 }
@@ -49,10 +49,10 @@ mod tests {
         for bad in
             ["", "10", "s", "1.5s", "-1s", "10 s", "1d", "5\u{fc}"].into_iter().chain(too_long)
         {
-            let refused = parse_wait(bad).unwrap_err().to_string();
+            let refused = parse_positive_duration(bad).unwrap_err().to_string();
             assert_eq!(refused, format!("`{bad}` is not a duration such as 250ms, 10s, 5m or 2h"));
         }
         assert_eq!(parse_duration("0s"), Ok(Duration::ZERO));
-        assert!(parse_wait("0s").unwrap_err().to_string().contains("is zero"));
+        assert!(parse_positive_duration("0s").unwrap_err().to_string().contains("is zero"));
     }
 }

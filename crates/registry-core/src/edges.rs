@@ -1,6 +1,6 @@
 //! References of an entity: the edges of the dependency graph, typed by relation.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use crate::{
@@ -61,61 +61,63 @@ pub fn references(entity: &Entity) -> Vec<Reference> {
     found
 }
 
-type Found<'f> = &'f mut dyn FnMut(Relation, &Key, At<'_>);
+type Found<'f> = &'f mut dyn FnMut(Relation, &Key, Location<'_>);
 
 fn each_edge(entity: &Entity, found: Found<'_>) {
     match entity {
-        Entity::Schema(schema) => in_schema(&schema.schema, At::ROOT.member("schema"), found),
-        Entity::Server(server) => of_server(server, found),
-        Entity::Tool(tool) => of_tool(tool, found),
-        Entity::Agent(agent) => of_agent(agent, found),
+        Entity::Schema(schema) => {
+            schema_edges(&schema.schema, Location::ROOT.member("schema"), found)
+        }
+        Entity::Server(server) => server_edges(server, found),
+        Entity::Tool(tool) => tool_edges(tool, found),
+        Entity::Agent(agent) => agent_edges(agent, found),
     }
 }
 
-fn of_server(server: &Server, found: Found<'_>) {
-    let list = At::ROOT.member("provides");
+fn server_edges(server: &Server, found: Found<'_>) {
+    let list = Location::ROOT.member("provides");
     for (i, provision) in server.provides.iter().enumerate() {
         let key = Key::new(Kind::Tool, provision.tool.clone(), provision.version.clone());
         found(Relation::Provides, &key, list.index(i));
     }
 }
 
-fn of_tool(tool: &Tool, found: Found<'_>) {
+fn tool_edges(tool: &Tool, found: Found<'_>) {
     if let Some(source) = tool.source() {
-        found(Relation::Source, &source.server_key(), At::ROOT.member("source"));
+        found(Relation::Source, &source.server_key(), Location::ROOT.member("source"));
     }
-    of_depends(&tool.depends, At::ROOT.member("depends"), found);
+    dependency_edges(&tool.depends, Location::ROOT.member("depends"), found);
     for (name, schema) in
         [("inputSchema", &tool.input_schema), ("outputSchema", &tool.output_schema)]
     {
         if let Some(schema) = schema {
-            in_schema(schema, At::ROOT.member(name), found);
+            schema_edges(schema, Location::ROOT.member(name), found);
         }
     }
 }
 
-fn of_agent(agent: &Agent, found: Found<'_>) {
-    let skills = At::ROOT.member("skills");
+fn agent_edges(agent: &Agent, found: Found<'_>) {
+    let skills = Location::ROOT.member("skills");
     for (i, skill) in agent.skills.iter().enumerate() {
         let at = skills.index(i);
         for (name, schema) in
             [("inputSchema", &skill.input_schema), ("outputSchema", &skill.output_schema)]
         {
             if let Some(schema) = schema {
-                in_schema(schema, at.member(name), found);
+                schema_edges(schema, at.member(name), found);
             }
         }
     }
-    agent.each_dependency_list(&mut |depends, at| of_depends(depends, at, found));
+    agent.each_dependency_list(&mut |depends, at| dependency_edges(depends, at, found));
 }
 
-fn of_depends(depends: &[Dependency], at: At<'_>, found: Found<'_>) {
+fn dependency_edges(depends: &[Dependency], at: Location<'_>, found: Found<'_>) {
     for (i, dependency) in depends.iter().enumerate() {
         found(Relation::Depends, &dependency.key(), at.index(i));
     }
 }
 
-fn in_schema(schema: &Value, at: At<'_>, found: Found<'_>) {
+fn schema_edges(schema: &Value, at: Location<'_>, found: Found<'_>) {
     each_reference(schema, at, &mut |key, _, at| {
         if let Ok(key) = key {
             found(Relation::Schema, key, at);

@@ -9,7 +9,7 @@ pub mod schema;
 pub mod server;
 pub mod tool;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -47,11 +47,13 @@ impl Entity {
     pub fn parse(kind: Kind, value: &Value) -> Result<Self, Vec<Diagnostic>> {
         let problems = Problems::default();
         let read = match kind {
-            Kind::Schema => Schema::read(&problems, value, At::ROOT).map(Self::Schema),
-            Kind::Server => Server::read(&problems, value, At::ROOT).map(Self::Server),
-            Kind::Tool => Tool::read(&problems, value, At::ROOT).map(|t| Self::Tool(Box::new(t))),
+            Kind::Schema => Schema::read(&problems, value, Location::ROOT).map(Self::Schema),
+            Kind::Server => Server::read(&problems, value, Location::ROOT).map(Self::Server),
+            Kind::Tool => {
+                Tool::read(&problems, value, Location::ROOT).map(|t| Self::Tool(Box::new(t)))
+            }
             Kind::Agent => {
-                Agent::read(&problems, value, At::ROOT).map(|a| Self::Agent(Box::new(a)))
+                Agent::read(&problems, value, Location::ROOT).map(|a| Self::Agent(Box::new(a)))
             }
         };
         match read {

@@ -14,7 +14,7 @@ mod scratch;
 
 use std::collections::BTreeSet;
 
-pub use impact::{Affected, Compared, Effect, Impact, Planned, impact};
+pub use impact::{Affected, Effect, HypotheticalChange, Impact, ReplacementComparison, impact};
 pub use paths::{Paths, paths};
 pub use reach::{Direction, Reach, Reached};
 
@@ -22,12 +22,12 @@ use crate::{catalog::Catalog, reference::Key};
 
 /// The registered roots and all their registered dependencies, direct and transitive.
 pub fn closure<'a>(catalog: &Catalog, roots: impl IntoIterator<Item = &'a Key>) -> BTreeSet<Key> {
-    Reach::of(catalog, roots, Direction::Dependencies, None).into_keys().collect()
+    Reach::from_roots(catalog, roots, Direction::Dependencies, None).into_keys().collect()
 }
 
 /// All direct and transitive dependents of this key, without the key itself.
 pub fn dependents(catalog: &Catalog, key: &Key) -> BTreeSet<Key> {
-    Reach::of(catalog, [key], Direction::Dependents, None).into_keys().skip(1).collect()
+    Reach::from_roots(catalog, [key], Direction::Dependents, None).into_keys().skip(1).collect()
 }
 
 #[cfg(test)]

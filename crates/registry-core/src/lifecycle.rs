@@ -74,7 +74,7 @@ pub struct Notice {
 
 impl Notice {
     /// A notice with an optional reason and nothing else.
-    pub fn saying(message: Option<&str>) -> Self {
+    pub fn with_message(message: Option<&str>) -> Self {
         Self { message: message.map(str::to_owned), ..Self::default() }
     }
 

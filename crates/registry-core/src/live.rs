@@ -56,7 +56,7 @@ pub enum Class {
 
 /// A difference between a live server and its registration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct LiveDifference {
     /// The severity.
     pub class: Class,
     /// The tool's name on the server; empty for the server itself.
@@ -76,7 +76,7 @@ pub struct Difference {
     pub signs: BTreeSet<Sign>,
 }
 
-impl Difference {
+impl LiveDifference {
     fn new(class: Class, tool: &str, pointer: &str, what: impl Into<String>) -> Self {
         let (tool, pointer, what) = (tool.to_owned(), pointer.to_owned(), what.into());
         Self { class, tool, pointer, keyword: None, instance: None, what, signs: BTreeSet::new() }
@@ -93,12 +93,12 @@ pub fn compare(
     catalog: &Catalog,
     server: &Key,
     live: &LiveServer,
-) -> Result<Vec<Difference>, NotRegistered> {
+) -> Result<Vec<LiveDifference>, NotRegistered> {
     let record = catalog.find(server).ok_or_else(|| NotRegistered(server.clone()))?;
     let Entity::Server(registered) = record.document.entity() else {
         return Err(NotRegistered(server.clone()));
     };
-    let (budget, forms) = (Budget::of_batch(), schema_inline::Budget::of_server());
+    let (budget, forms) = (Budget::of_batch(), schema_inline::InlineBudget::for_server());
     let mut comparison = Comparison { catalog, server, budget, forms, found: Vec::new() };
     comparison.server(registered, live);
     let mut found = comparison.found;
@@ -107,9 +107,9 @@ pub fn compare(
 }
 
 /// Compares a live tool with a registered tool that has it as its source.
-pub fn compare_tool(catalog: &Catalog, registered: &Tool, live: &Value) -> Vec<Difference> {
+pub fn compare_tool(catalog: &Catalog, registered: &Tool, live: &Value) -> Vec<LiveDifference> {
     let Some(source) = registered.source() else { return Vec::new() };
-    let (budget, forms) = (Budget::of_one(), schema_inline::Budget::of_server());
+    let (budget, forms) = (Budget::of_one(), schema_inline::InlineBudget::for_server());
     let server = &source.server_key();
     let mut comparison = Comparison { catalog, server, budget, forms, found: Vec::new() };
     comparison.tool(registered, live);
@@ -120,20 +120,25 @@ struct Comparison<'a> {
     catalog: &'a Catalog,
     server: &'a Key,
     budget: Budget,
-    forms: schema_inline::Budget,
-    found: Vec<Difference>,
+    forms: schema_inline::InlineBudget,
+    found: Vec<LiveDifference>,
 }
 
 impl<'a> Comparison<'a> {
     fn add(&mut self, class: Class, tool: &str, pointer: &str, what: impl Into<String>) {
-        self.found.push(Difference::new(class, tool, pointer, what));
+        self.found.push(LiveDifference::new(class, tool, pointer, what));
     }
 
     fn server(&mut self, registered: &Server, live: &LiveServer) {
         let said = live.info.get("version").and_then(Value::as_str).unwrap_or_default();
         if version_of(said).is_some_and(|version| version != registered.version) {
             let version = said.chars().take(64).collect::<String>();
-            self.add(Class::Cosmetic, "", "/version", format!("the server reports the version {version}"));
+            self.add(
+                Class::Cosmetic,
+                "",
+                "/version",
+                format!("the server reports the version {version}"),
+            );
         }
         self.presented(registered, live);
         let expected = self.expected(registered);

@@ -115,7 +115,7 @@ impl Name {
 }
 
 /// The valid name closest to a text; `None` if no character of it is valid.
-pub fn name_of(kind: Kind, text: &str) -> Option<Name> {
+pub fn closest_name(kind: Kind, text: &str) -> Option<Name> {
     if let Ok(name) = Name::parse(kind, text) {
         return Some(name);
     }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn name_of_sanitizes_text() {
-        let name = |kind, text| name_of(kind, text).map(|name| name.to_string());
+        let name = |kind, text| closest_name(kind, text).map(|name| name.to_string());
         assert_eq!(name(Kind::Tool, "read_file").as_deref(), Some("read_file"));
         assert_eq!(name(Kind::Tool, "files/read file!").as_deref(), Some("files_read_file"));
         assert_eq!(name(Kind::Server, "My Server (beta)").as_deref(), Some("My-Server-beta"));

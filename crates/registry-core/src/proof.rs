@@ -29,7 +29,7 @@ pub struct Proof {
 
 /// The verified content of a proof.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Proven {
+pub struct VerifiedProof {
     /// The commit in the log.
     pub commit: Commit,
     /// The verified checkpoint.
@@ -40,7 +40,7 @@ pub struct Proven {
 
 /// A proof is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Unproven {
+pub enum InvalidProof {
     /// The checkpoint is invalid.
     #[error(transparent)]
     Checkpoint(#[from] InvalidCheckpoint),
@@ -79,7 +79,11 @@ pub enum Unproven {
 
 impl Proof {
     /// Verifies the proof with the registry's key and, if given, against an earlier checkpoint.
-    pub fn check(&self, key: &VerifierKey, since: Option<&str>) -> Result<Proven, Unproven> {
+    pub fn check(
+        &self,
+        key: &VerifierKey,
+        since: Option<&str>,
+    ) -> Result<VerifiedProof, InvalidProof> {
         let checkpoint = Checkpoint::verify(&self.checkpoint, key)?;
         let commit = SealedCommit::parse(self.commit.as_bytes())?;
         let (revision, head) = (commit.revision, checkpoint.revision);
@@ -88,10 +92,10 @@ impl Proof {
         let path = nodes(&self.inclusion);
         let root = index.and_then(|at| merkle::root_of_inclusion(leaf, at, head.0, &path));
         if root != Some(checkpoint.root) {
-            return Err(Unproven::NotIncluded { revision, head });
+            return Err(InvalidProof::NotIncluded { revision, head });
         }
         let since = since.map(|note| self.continued(&checkpoint, note, key)).transpose()?;
-        Ok(Proven { commit, checkpoint, since })
+        Ok(VerifiedProof { commit, checkpoint, since })
     }
 
     fn continued(
@@ -99,19 +103,19 @@ impl Proof {
         checkpoint: &Checkpoint,
         note: &str,
         key: &VerifierKey,
-    ) -> Result<Checkpoint, Unproven> {
+    ) -> Result<Checkpoint, InvalidProof> {
         let since = Checkpoint::verify(note, key)?;
         let (old, new) = (since.revision, checkpoint.revision);
         if since.registry != checkpoint.registry || old > new {
             let registry = since.registry.to_string();
-            return Err(Unproven::OtherLog { registry, revision: old });
+            return Err(InvalidProof::OtherLog { registry, revision: old });
         }
         let is_same = old == new && since.root == checkpoint.root;
         let path = nodes(&self.consistency);
         let roots = merkle::roots_of_consistency(since.root, old.0, new.0, &path);
         // Every log continues the empty log.
         if old != Revision(0) && !is_same && roots != Some((since.root, checkpoint.root)) {
-            return Err(Unproven::NotContinued { since: old, head: new });
+            return Err(InvalidProof::NotContinued { since: old, head: new });
         }
         Ok(since)
     }
@@ -136,7 +140,7 @@ mod tests {
     }
 
     impl Log {
-        fn of(length: u64, message: &str) -> Self {
+        fn with_length(length: u64, message: &str) -> Self {
             let mut chains = vec![ChainHash::genesis(&RegistryId::new("r"))];
             let mut commits = Vec::new();
             for n in 1..=length {
@@ -185,31 +189,34 @@ mod tests {
 
     #[test]
     fn proof_verifies_only_original_commit() {
-        let log = Log::of(11, "n");
+        let log = Log::with_length(11, "n");
         for revision in 1..=11 {
             let proof = log.prove(revision, 0);
             let proven = proof.check(&log.key(), None).unwrap();
             assert_eq!(proven.commit.revision.0, revision as u64);
             let commit = proof.commit.replace("n ", "m ");
             let forged = Proof { commit, ..proof };
-            assert!(matches!(forged.check(&log.key(), None), Err(Unproven::NotIncluded { .. })));
+            assert!(matches!(
+                forged.check(&log.key(), None),
+                Err(InvalidProof::NotIncluded { .. })
+            ));
         }
     }
 
     #[test]
     fn proof_rejects_rewritten_log() {
-        let (log, other) = (Log::of(9, "n"), Log::of(9, "rewritten"));
+        let (log, other) = (Log::with_length(9, "n"), Log::with_length(9, "rewritten"));
         for since in 0..=9 {
             let note = log.checkpoint(since);
             let proven = log.prove(3, since).check(&log.key(), Some(&note)).unwrap();
             assert_eq!(proven.since.unwrap().revision.0, since as u64);
             if since > 0 {
                 let rewritten = other.prove(3, since).check(&log.key(), Some(&note));
-                assert!(matches!(rewritten, Err(Unproven::NotContinued { .. })), "{since}");
+                assert!(matches!(rewritten, Err(InvalidProof::NotContinued { .. })), "{since}");
             }
         }
-        let ahead = Log::of(12, "n").checkpoint(12);
+        let ahead = Log::with_length(12, "n").checkpoint(12);
         let found = log.prove(3, 0).check(&log.key(), Some(&ahead));
-        assert!(matches!(found, Err(Unproven::OtherLog { .. })));
+        assert!(matches!(found, Err(InvalidProof::OtherLog { .. })));
     }
 }

@@ -109,7 +109,7 @@ pub fn prune(
 impl Managed<'_> {
     /// The notice of pruning, which identifies its deprecations and retirements.
     fn notice(self) -> Notice {
-        Notice::saying(Some(&format!("no longer in {}", self.source)))
+        Notice::with_message(Some(&format!("no longer in {}", self.source)))
     }
 }
 
@@ -167,7 +167,7 @@ fn still_needed<'a>(
     // An entity that was retired by force and is needed by an active one keeps its own
     // dependencies.
     let leads_on = |key: &Key| {
-        let reach = Reach::of(catalog, [key], Direction::Dependents, None);
+        let reach = Reach::from_roots(catalog, [key], Direction::Dependents, None);
         reach.nodes().iter().any(|node| is_in_use(&node.key) && !gone.contains(&node.key))
     };
     // `provides` of a server is an offer, not a dependency.
@@ -275,7 +275,7 @@ mod tests {
         let managed = Managed { source: "git/a", owner: "" };
         let (schema, read) = ("schema/Old@1.0.0".parse().unwrap(), "tool/read@1.0.0".parse());
         let (find, docs) = ("tool/find@1.0.0".parse().unwrap(), "server/docs@1.0.0".parse());
-        let on_purpose = Notice::saying(Some("leaks"));
+        let on_purpose = Notice::with_message(Some("leaks"));
         let gone = [
             set(&schema, LifecycleState::Retired, managed.notice()),
             set(&docs.unwrap(), LifecycleState::Deprecated, managed.notice()),

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use schema_compat::{json_schema::each_object_at, name::SchemaName, pointer::At};
+use schema_compat::{json_schema::each_object_at, name::SchemaName, pointer::Location};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ impl Key {
     }
 
     /// The key of a schema named in a JSON Schema; `None` if the name or version is invalid.
-    pub fn of_schema(name: &SchemaName) -> Option<Self> {
+    pub fn for_schema(name: &SchemaName) -> Option<Self> {
         Self::parse(Kind::Schema, name.name(), name.version()).ok()
     }
 
@@ -132,10 +132,10 @@ impl fmt::Display for SchemaRef {
 }
 
 /// Receives the key of a reference, its text and its location.
-type FoundReference<'f> = &'f mut dyn FnMut(Result<&Key, InvalidKey>, &str, At<'_>);
+type FoundReference<'f> = &'f mut dyn FnMut(Result<&Key, InvalidKey>, &str, Location<'_>);
 
 /// Calls `found` for every reference to a registered schema with the location of the `$ref`.
-pub(crate) fn each_reference(schema: &Value, at: At<'_>, found: FoundReference<'_>) {
+pub(crate) fn each_reference(schema: &Value, at: Location<'_>, found: FoundReference<'_>) {
     each_object_at(schema, at, &mut |map, at| {
         if let Some(Value::String(text)) = map.get("$ref") {
             match SchemaRef::parse(text) {

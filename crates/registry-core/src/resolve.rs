@@ -11,7 +11,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use semver::VersionReq;
 
-pub use unresolved::{Candidate, LeftOut, Unresolved};
+pub use unresolved::{Candidate, MismatchReason, Unresolved};
 
 use crate::{
     catalog::{Catalog, Record},
@@ -150,7 +150,7 @@ pub enum InvalidRequirement {
 
 impl Requirement {
     /// The requirement of exactly this version.
-    pub fn exactly(key: &Key) -> Self {
+    pub fn exact(key: &Key) -> Self {
         let Key { kind, name, version } = key.clone();
         Self { kind, name, constraint: Constraint::exact(version) }
     }

@@ -32,7 +32,7 @@ mod tool_name;
 
 use std::sync::Arc;
 
-pub use ownership::{Claimant, claim};
+pub use ownership::{Author, authorize};
 use proposal::Proposal;
 use schema_graph::SchemaGraph;
 use settings::plan_settings;
@@ -121,9 +121,9 @@ impl Plan {
 
 /// Validates a batch and determines its effect on a catalog.
 pub fn plan(catalog: &Catalog, batch: &[Proposed]) -> Plan {
-    match too_big(batch) {
+    match exceeds_batch_limit(batch) {
         Some(found) => Plan { effects: Vec::new(), settings: Vec::new(), diagnostics: vec![found] },
-        None => checked(catalog, batch, Scope::Request),
+        None => checked(catalog, batch, BatchOrigin::Request),
     }
 }
 
@@ -138,7 +138,7 @@ pub fn plan_with(catalog: &Catalog, batch: &[Proposed], settings: &[SettingChang
 }
 
 /// Reports a batch that exceeds a limit for one request.
-pub fn too_big(batch: &[Proposed]) -> Option<Diagnostic> {
+pub fn exceeds_batch_limit(batch: &[Proposed]) -> Option<Diagnostic> {
     let bytes = batch.iter().map(Proposed::document_bytes).sum::<usize>();
     let patterns = parallel::map(batch.iter().collect(), Proposed::patterns).iter().sum::<usize>();
     let what = if batch.len() > limits::BATCH_CHANGES {
@@ -158,19 +158,19 @@ pub fn too_big(batch: &[Proposed]) -> Option<Diagnostic> {
 /// not compared with each other, and retired entities may have dependents, because the original
 /// registration decided both.
 pub fn validate(catalog: &Catalog, batch: &[Proposed]) -> Plan {
-    checked(catalog, batch, Scope::File)
+    checked(catalog, batch, BatchOrigin::File)
 }
 
 /// The origin of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum BatchOrigin {
     /// Changes requested by a client.
     Request,
     /// The complete content of a registry.
     File,
 }
 
-fn checked(catalog: &Catalog, batch: &[Proposed], scope: Scope) -> Plan {
+fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
     let mut diagnostics = Vec::new();
     let effects = effect::effects(catalog, batch, &mut diagnostics);
     let proposal = Proposal::new(catalog, batch);
@@ -179,19 +179,19 @@ fn checked(catalog: &Catalog, batch: &[Proposed], scope: Scope) -> Plan {
         source::check(&proposal, new, &mut diagnostics);
         dependency::check(&proposal, new, &mut diagnostics);
         ambiguity::check(new, &mut diagnostics);
-        lifecycle::check(&proposal, new, scope, &mut diagnostics);
+        lifecycle::check(&proposal, new, origin, &mut diagnostics);
         composition::check(new, &mut diagnostics);
         server_json::check(new, &mut diagnostics);
         archived::check(catalog, new, &mut diagnostics);
     }
     lifecycle::check_restored(&proposal, &mut diagnostics);
     still_needed::check(&proposal, &mut diagnostics);
-    let schemas = SchemaGraph::of(&proposal);
+    let schemas = SchemaGraph::new(&proposal);
     schema::check(&proposal, &schemas, &mut diagnostics);
     header::check(&proposal, &schemas, &mut diagnostics);
     cycle::check(&proposal, &mut diagnostics);
     servable::check(&proposal, &schemas, &mut diagnostics);
-    if scope == Scope::Request {
+    if origin == BatchOrigin::Request {
         composition::check_depth(&proposal, &mut diagnostics);
         for active in proposal.new.iter().chain(&proposal.restored) {
             tool_name::check(&proposal, active, &mut diagnostics);

@@ -26,21 +26,21 @@ pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Value>;
 
 /// A shared limit for several normal forms, because references can multiply in each of them.
 #[derive(Debug)]
-pub struct Budget {
+pub struct InlineBudget {
     /// Remaining values.
     left: usize,
 }
 
-impl Budget {
+impl InlineBudget {
     /// The limit for all tools of one server.
-    pub fn of_server() -> Self {
+    pub fn for_server() -> Self {
         Self { left: VALUES_OF_SERVER }
     }
 }
 
 /// The normal form of a schema; `None` if it is too large, a reference is unresolved, or the budget
 /// is exhausted.
-pub fn inlined(schema: &Value, resolve: Resolve<'_>, budget: &mut Budget) -> Option<Value> {
+pub fn inlined(schema: &Value, resolve: Resolve<'_>, budget: &mut InlineBudget) -> Option<Value> {
     let given = VALUES.min(budget.left);
     let mut inliner = Inliner { resolve, left: given, open: Vec::new() };
     let form = inliner.resource(schema);
@@ -124,7 +124,7 @@ impl Inliner<'_> {
             let schema = (self.resolve)(key.key())?;
             return self.within(schema, "", |inliner| inliner.resource(schema));
         }
-        let Some(pointer) = reference.strip_prefix('#').and_then(pointer_of) else {
+        let Some(pointer) = reference.strip_prefix('#').and_then(fragment_pointer) else {
             return Some(Reference::Stays);
         };
         let Some(target) = root.pointer(&pointer) else { return Some(Reference::Stays) };
@@ -184,13 +184,13 @@ fn remove_unused(schema: &mut Map<String, Value>) {
 fn local_references(schema: &Value, found: &mut Vec<String>) {
     each_object(schema, &mut |map| {
         let fragment = reference_of(map).and_then(|text| text.strip_prefix('#'));
-        let pointer = fragment.and_then(pointer_of);
+        let pointer = fragment.and_then(fragment_pointer);
         found.extend(pointer.map(|pointer| format!("#{pointer}")));
     });
 }
 
 /// The JSON pointer in a fragment; `None` for an anchor.
-pub fn pointer_of(fragment: &str) -> Option<String> {
+pub fn fragment_pointer(fragment: &str) -> Option<String> {
     if !fragment.is_empty() && !fragment.starts_with('/') {
         return None;
     }
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     fn form_of(schema: &Value, resolve: Resolve<'_>) -> Option<Value> {
-        inlined(schema, resolve, &mut Budget::of_server())
+        inlined(schema, resolve, &mut InlineBudget::for_server())
     }
 
     fn bomb() -> Value {
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn inline_budget_is_shared() {
         let bomb = bomb();
-        let mut budget = Budget::of_server();
+        let mut budget = InlineBudget::for_server();
         for _ in 0..VALUES_OF_SERVER / VALUES {
             assert_eq!(inlined(&bomb, &|_| None, &mut budget), None);
         }

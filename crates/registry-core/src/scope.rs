@@ -1,4 +1,4 @@
-//! Scopes: selections of entities that gateways follow. [`crate::part`] applies them to catalogs.
+//! Scopes: selections of entities that gateways follow. [`crate::scoped_catalog`] applies them to catalogs.
 
 mod root;
 
@@ -40,7 +40,7 @@ pub enum InvalidScope {
 
 impl Scope {
     /// Parses a scope from the texts of its roots.
-    pub fn of_roots<T: AsRef<str>>(texts: &[T]) -> Result<Self, InvalidScope> {
+    pub fn from_roots<T: AsRef<str>>(texts: &[T]) -> Result<Self, InvalidScope> {
         if texts.is_empty() {
             return Err(InvalidScope::Empty);
         }
@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for Scope {
         if roots.is_empty() {
             return Ok(Self::Everything);
         }
-        Self::of_roots(&roots).map_err(D::Error::custom)
+        Self::from_roots(&roots).map_err(D::Error::custom)
     }
 }
 

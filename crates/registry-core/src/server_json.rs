@@ -4,7 +4,7 @@
 
 mod argument;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
 use self::argument::{arguments, inputs, variables};
@@ -21,7 +21,7 @@ pub const METADATA_KEY: &str = "serverJson";
 pub const PUBLISHER_META: &str = "io.modelcontextprotocol.registry/publisher-provided";
 
 /// Validates a member and returns the preserved part.
-pub type Check = fn(&Problems, &Value, At<'_>) -> Option<Value>;
+pub type Check = fn(&Problems, &Value, Location<'_>) -> Option<Value>;
 
 /// The members of a `server.json` other than name, description and version.
 pub const PARTS: &[(&str, Check)] = &[
@@ -106,7 +106,7 @@ fn word(fields: &Fields<'_>, name: &'static str, words: &[&str]) {
 }
 
 /// An absolute URL, which may contain variables in braces.
-fn url(problems: &Problems, value: &Value, at: At<'_>, schemes: &[&str]) {
+fn url(problems: &Problems, value: &Value, at: Location<'_>, schemes: &[&str]) {
     let Some(text) = problems.string(value, at) else { return };
     let rest = schemes.iter().find_map(|scheme| text.strip_prefix(scheme)?.strip_prefix("://"));
     let is_host = |rest: &str| !rest.is_empty() && !rest.starts_with(['/', ':', '?', '#']);
@@ -127,7 +127,7 @@ fn optional_url(fields: &Fields<'_>, name: &'static str) {
 
 const WEB: [&str; 2] = ["https", "http"];
 
-fn title(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+fn title(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     let text = problems.string(value, at)?;
     let length = text.chars().count();
     if text.trim().is_empty() || length > limits::MCP_TEXT_CHARACTERS {
@@ -138,13 +138,13 @@ fn title(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
     Some(value.clone())
 }
 
-fn website(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+fn website(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     url(problems, value, at, &WEB);
     without_nulls(value)
 }
 
 /// Published documents may have an empty object here, which is treated as absent.
-fn repository(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+fn repository(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     let fields = problems.object(value, at)?;
     let kept = without_nulls(value)?;
     fields.require("url");
@@ -157,7 +157,7 @@ fn repository(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
     Some(kept)
 }
 
-fn icons(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+fn icons(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     problems.items(value, at, |value, at| {
         let fields = problems.object(value, at)?;
         if let Some(value) = fields.require("src") {
@@ -185,12 +185,12 @@ fn icons(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
     without_nulls(value)
 }
 
-fn packages(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+fn packages(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     problems.items(value, at, |value, at| package(problems, value, at));
     without_nulls(value)
 }
 
-fn package(problems: &Problems, value: &Value, at: At<'_>) -> Option<()> {
+fn package(problems: &Problems, value: &Value, at: Location<'_>) -> Option<()> {
     let fields = &problems.object(value, at)?;
     let registry = fields.required_string("registryType")?;
     if !REGISTRY_TYPES.contains(&registry.as_str()) {
@@ -239,13 +239,13 @@ fn package_version(problems: &Problems, fields: &Fields<'_>) {
     }
 }
 
-fn remotes(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+fn remotes(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     problems
         .items(value, at, |value, at| transport(problems, value, at, &["streamable-http", "sse"]));
     without_nulls(value)
 }
 
-fn transport(problems: &Problems, value: &Value, at: At<'_>, types: &[&str]) -> Option<()> {
+fn transport(problems: &Problems, value: &Value, at: Location<'_>, types: &[&str]) -> Option<()> {
     let fields = problems.object(value, at)?;
     fields.require("type");
     word(&fields, "type", types);
@@ -264,12 +264,13 @@ fn transport(problems: &Problems, value: &Value, at: At<'_>, types: &[&str]) -> 
 }
 
 /// Only publisher data is preserved in `_meta`; the rest is set by the registries.
-fn meta(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+fn meta(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     let fields = problems.object(value, at)?;
     let publisher = fields.get(PUBLISHER_META);
     for name in fields.unknown() {
         let shown: String = name.chars().take(64).collect();
-        let message = format!("`{shown}` is omitted; only `{PUBLISHER_META}` is preserved in `_meta`");
+        let message =
+            format!("`{shown}` is omitted; only `{PUBLISHER_META}` is preserved in `_meta`");
         problems.warn(at.member(name), message, "move it into that member");
     }
     let at = at.member(PUBLISHER_META);
@@ -289,11 +290,11 @@ fn meta(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
 
 /// The reasons why a server cannot be listed in the MCP registry API, with pointers into its
 /// document.
-pub fn misfits(server: &Server) -> Vec<Diagnostic> {
+pub fn unlistable_parts(server: &Server) -> Vec<Diagnostic> {
     let rest = server.metadata.as_ref().and_then(|metadata| metadata.get(METADATA_KEY));
     let Some(rest) = rest else { return Vec::new() };
     let problems = Problems::default();
-    let metadata = At::ROOT;
+    let metadata = Location::ROOT;
     let metadata = metadata.member("metadata");
     let at = metadata.member(METADATA_KEY);
     if problems.object(rest, at).is_some() {

@@ -144,7 +144,7 @@ impl fmt::Display for SettingChange {
 /// All settings of one selector.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Set {
+pub struct SelectorSettings {
     /// Whether the name accepts no new versions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub archived: bool,
@@ -160,11 +160,11 @@ pub struct Set {
 
 /// The settings after a revision. A clone shares structure.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Settings(OrdMap<Selector, Set>);
+pub struct Settings(OrdMap<Selector, SelectorSettings>);
 
 impl Settings {
     /// Restores settings from a snapshot.
-    pub fn restore(sets: impl IntoIterator<Item = (Selector, Set)>) -> Self {
+    pub fn restore(sets: impl IntoIterator<Item = (Selector, SelectorSettings)>) -> Self {
         Self(sets.into_iter().collect())
     }
 
@@ -218,17 +218,20 @@ impl Settings {
     }
 
     /// The settings of exactly this selector.
-    pub fn get(&self, on: &Selector) -> Option<&Set> {
+    pub fn get(&self, on: &Selector) -> Option<&SelectorSettings> {
         self.0.get(on)
     }
 
     /// All settings by selector.
-    pub fn iter(&self) -> impl Iterator<Item = (&Selector, &Set)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Selector, &SelectorSettings)> {
         self.0.iter()
     }
 
     /// The settings after this selector; all of them for `None`.
-    pub fn after(&self, on: Option<&Selector>) -> impl Iterator<Item = (&Selector, &Set)> {
+    pub fn after(
+        &self,
+        on: Option<&Selector>,
+    ) -> impl Iterator<Item = (&Selector, &SelectorSettings)> {
         let first = on.map_or(Bound::Unbounded, |on| Bound::Excluded(on.clone()));
         self.0.range((first, Bound::Unbounded))
     }

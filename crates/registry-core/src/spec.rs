@@ -23,7 +23,7 @@ pub mod types;
 
 use std::sync::Arc;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 pub use backoff::Backoff;
@@ -89,7 +89,7 @@ impl Composition {
     /// Parses a tool's `spec`. Reports every problem at its pointer inside of the spec.
     pub fn parse(spec: &Value) -> Result<Self, Vec<Diagnostic>> {
         let reader = Reader::default();
-        let spec = Spec::read(&reader, spec, At::ROOT);
+        let spec = Spec::read(&reader, spec, Location::ROOT);
         let (uses, problems) = reader.into_parts();
         match spec {
             Some(spec) if problems.is_empty() => Ok(Self { spec, uses }),
@@ -98,9 +98,9 @@ impl Composition {
     }
 
     /// The tools and agents called in the valid parts of a `spec`.
-    pub fn uses_of(spec: &Value) -> Vec<Use> {
+    pub fn collect_uses(spec: &Value) -> Vec<Use> {
         let reader = Reader::default();
-        let _ = Spec::read(&reader, spec, At::ROOT);
+        let _ = Spec::read(&reader, spec, Location::ROOT);
         reader.into_parts().0
     }
 }
@@ -116,7 +116,7 @@ impl Mappings {
     /// Parses a tool's `outputTransform`: `{ "mappings": { … } }`.
     pub fn parse(transform: &Value) -> Result<Self, Vec<Diagnostic>> {
         let reader = Reader::default();
-        let mappings = Self::read(&reader, transform, At::ROOT);
+        let mappings = Self::read(&reader, transform, Location::ROOT);
         let (_, problems) = reader.into_parts();
         match mappings {
             Some(mappings) if problems.is_empty() => Ok(mappings),
@@ -172,7 +172,7 @@ pub const PATTERNS: &[&str] = &[
 ];
 
 impl Spec {
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let _nested = reader.nested(at)?;
         let (name, body) = reader.variant(value, at, "pattern", PATTERNS)?;
         let at = at.member(name);

@@ -8,9 +8,9 @@ use crate::limits;
 
 /// The effect of a new release on users of an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
+pub enum ReleaseChange {
     /// No change of promises, such as changed texts or an equivalent schema.
-    Words,
+    Editorial,
     /// An extension that existing users can adopt.
     Compatible,
     /// Existing users may fail.
@@ -59,14 +59,14 @@ impl Version {
     /// The next release after a change of this kind (semver sections 4 and 6 to 8). A breaking
     /// change starts the next line; below 1.0.0 any other change is a patch. Returns `None` if a
     /// 64-bit number would overflow.
-    pub fn next(&self, change: Change) -> Option<Self> {
+    pub fn next(&self, change: ReleaseChange) -> Option<Self> {
         let semver::Version { major, minor, patch, .. } = self.0;
         let next = match change {
-            Change::Breaking => return self.next_breaking(),
-            Change::Compatible if major > 0 => {
+            ReleaseChange::Breaking => return self.next_breaking(),
+            ReleaseChange::Compatible if major > 0 => {
                 semver::Version::new(major, minor.checked_add(1)?, 0)
             }
-            Change::Compatible | Change::Words => {
+            ReleaseChange::Compatible | ReleaseChange::Editorial => {
                 semver::Version::new(major, minor, patch.checked_add(1)?)
             }
         };
@@ -109,7 +109,7 @@ impl Version {
 }
 
 /// The exact version closest to a text: `v1.2` is `1.2.0`, `2026.01.05` is `2026.1.5`.
-pub fn version_of(text: &str) -> Option<Version> {
+pub fn closest_version(text: &str) -> Option<Version> {
     let text = text.trim();
     if let Ok(version) = Version::parse(text) {
         return Some(version);
@@ -177,7 +177,8 @@ mod tests {
             ("0.0.3", "0.0.4", "0.0.4", "0.0.4"),
             ("0.0.0", "0.0.1", "0.0.1", "0.0.1"),
         ] {
-            let all = [Change::Words, Change::Compatible, Change::Breaking];
+            let all =
+                [ReleaseChange::Editorial, ReleaseChange::Compatible, ReleaseChange::Breaking];
             assert_eq!(all.map(|change| next(version, change)), [words, compatible, breaking]);
         }
     }
@@ -187,11 +188,11 @@ mod tests {
         for version in ["1.2.3", "10.0.0", "0.2.3", "0.1.0", "0.0.3", "0.0.0"] {
             let version = Version::parse(version).unwrap();
             let next = |change| version.next(change).unwrap();
-            assert_ne!(next(Change::Breaking).line(), version.line());
-            assert_eq!(Some(next(Change::Breaking)), version.next_breaking());
+            assert_ne!(next(ReleaseChange::Breaking).line(), version.line());
+            assert_eq!(Some(next(ReleaseChange::Breaking)), version.next_breaking());
             // Each version below 0.1.0 is a line of its own.
             let stays = version.line().0 > 0 || version.line().1 > 0;
-            for change in [Change::Words, Change::Compatible] {
+            for change in [ReleaseChange::Editorial, ReleaseChange::Compatible] {
                 assert_eq!(next(change).line() == version.line(), stays, "{version}");
                 assert!(next(change) > version);
             }
@@ -201,10 +202,10 @@ mod tests {
     #[test]
     fn next_of_maximum_version_is_none() {
         let last = Version::parse(&format!("1.0.{}", u64::MAX)).unwrap();
-        assert_eq!(last.next(Change::Words), None);
-        assert_eq!(last.next(Change::Compatible), Version::parse("1.1.0").ok());
+        assert_eq!(last.next(ReleaseChange::Editorial), None);
+        assert_eq!(last.next(ReleaseChange::Compatible), Version::parse("1.1.0").ok());
         let last = Version::parse(&format!("{}.0.0", u64::MAX)).unwrap();
-        assert_eq!((last.next(Change::Breaking), last.next_breaking()), (None, None));
+        assert_eq!((last.next(ReleaseChange::Breaking), last.next_breaking()), (None, None));
     }
 
     #[test]
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn version_of_normalizes_text() {
-        let version = |text: &str| version_of(text).map(|version| version.to_string());
+        let version = |text: &str| closest_version(text).map(|version| version.to_string());
         for (text, expected) in [
             ("1.2.3", "1.2.3"),
             ("v1.2.3-rc.1", "1.2.3-rc.1"),

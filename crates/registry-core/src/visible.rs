@@ -4,7 +4,7 @@ use crate::text::is_hidden;
 
 /// Whether part of a text is invisible: control characters, characters without a glyph, formatting
 /// characters, and spaces at either end or in a row.
-pub fn hides_something(text: &str) -> bool {
+pub fn has_invisible_characters(text: &str) -> bool {
     text.chars().any(is_unseen) || text.trim_matches(' ') != text || text.contains("  ")
 }
 
@@ -23,16 +23,16 @@ mod tests {
     #[test]
     fn invisible_characters_are_detected() {
         for plain in ["docs", "gr\u{f6}\u{df}e", "Ann Smith", "\u{691c}\u{7d22}", "a/b.c-d_e:f@g"] {
-            assert!(!hides_something(plain), "{plain}");
+            assert!(!has_invisible_characters(plain), "{plain}");
         }
         let unseen = "\u{fe0f}\u{fe00}\u{e0100}\u{2800}\u{200b}\u{3164}\u{ffa0}\u{ad}\u{34f}\u{a0}\
                       \u{3000}\u{180e}\u{2060}\u{202e}\n\t\u{1b}\u{0}";
         for c in unseen.chars() {
-            assert!(hides_something(&format!("docs{c}")), "{c:?}");
-            assert!(hides_something(&format!("{c}docs")), "{c:?}");
+            assert!(has_invisible_characters(&format!("docs{c}")), "{c:?}");
+            assert!(has_invisible_characters(&format!("{c}docs")), "{c:?}");
         }
         for spaced in [" docs", "docs ", "a  b"] {
-            assert!(hides_something(spaced), "{spaced:?}");
+            assert!(has_invisible_characters(spaced), "{spaced:?}");
         }
     }
 }

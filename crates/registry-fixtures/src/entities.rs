@@ -59,7 +59,7 @@ pub fn agent(name: &str, depends: &Value) -> Proposed {
 
 /// A lifecycle change.
 pub fn set(key: &str, state: LifecycleState, message: Option<&str>) -> Proposed {
-    set_with(key, state, Notice::saying(message))
+    set_with(key, state, Notice::with_message(message))
 }
 
 /// A lifecycle change with this notice.

@@ -29,7 +29,7 @@ impl Wish {
             Self::SetLifecycle(key, state, message) => Some(Proposed::SetLifecycle {
                 key: key.clone(),
                 state: *state,
-                notice: Notice::saying(message.as_deref()),
+                notice: Notice::with_message(message.as_deref()),
             }),
         }
     }

@@ -141,7 +141,7 @@ impl Loose<'_> {
     /// Whether the file is of a version that is known here; newer ones may mean other things.
     fn read_version(&mut self, said: Option<&Value>) -> bool {
         let at = "/schemaVersion";
-        let ours = names::version_of("2.0").expect("a constant that is a version");
+        let ours = names::closest_version("2.0").expect("a constant that is a version");
         let said = match said {
             Some(Value::String(said)) => said.clone(),
             None | Some(Value::Null) => String::new(),
@@ -149,7 +149,7 @@ impl Loose<'_> {
         };
         let what = "this is not marked as a registry file of version 2";
         let how = "\"schemaVersion\": \"2.0\" is written";
-        match names::version_of(&said).map(|version| version.cmp(&ours)) {
+        match names::closest_version(&said).map(|version| version.cmp(&ours)) {
             Some(Ordering::Equal) if said == "2.0" => {}
             Some(Ordering::Greater) => {
                 let what = format!("a registry file of version {}, newer than 2.0", quoted(&said));

@@ -4,7 +4,7 @@
 
 use registry_core::{
     catalog::Catalog,
-    live::{Class, Difference, LiveServer, compare},
+    live::{Class, LiveDifference, LiveServer, compare},
     registry_file::RegistryFile,
     rules::Proposed,
 };
@@ -45,7 +45,7 @@ fn registered() -> Vec<Proposed> {
 fn differences(before: &Catalog, live: &LiveServer) -> Vec<String> {
     let key = "server/users@1.0.0".parse().unwrap();
     let found = compare(before, &key, live).unwrap();
-    let shown = |d: &Difference| format!("{:?} {}{}: {}", d.class, d.tool, d.pointer, d.what);
+    let shown = |d: &LiveDifference| format!("{:?} {}{}: {}", d.class, d.tool, d.pointer, d.what);
     found.iter().map(shown).collect()
 }
 

@@ -115,7 +115,7 @@ proptest! {
         }).collect();
         for (said, document) in tools.iter().zip(&imported.draft.tools) {
             let Ok(before) = compile(&said["inputSchema"], &|_| None) else { continue };
-            let resolve = |name: &SchemaName| schemas.get(&Key::of_schema(name)?).copied();
+            let resolve = |name: &SchemaName| schemas.get(&Key::for_schema(name)?).copied();
             // What the registry would refuse for its weight is left out, and that is said.
             let Some(kept) = document.get("inputSchema") else {
                 prop_assert!(!imported.repairs.is_empty());

@@ -12,8 +12,9 @@ pub(super) fn uuid(bill: &Bill, format: Format) -> String {
     let Bill { catalog, .. } = bill;
     let (registry, revision, chain) = (catalog.registry(), catalog.revision(), catalog.chain());
     let root = bill.root.as_ref().map(ToString::to_string).unwrap_or_default();
-    let digest =
-        Digest::of(format!("sbom\n{registry}\n{revision}\n{chain}\n{root}\n{format}").as_bytes());
+    let digest = Digest::compute(
+        format!("sbom\n{registry}\n{revision}\n{chain}\n{root}\n{format}").as_bytes(),
+    );
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest.as_bytes()[..16]);
     bytes[6] = bytes[6] & 0x0f | 0x80;
@@ -31,7 +32,7 @@ pub(super) fn uuid(bill: &Bill, format: Format) -> String {
 
 /// 16 hex digits that stand for a text.
 pub(super) fn short_hash(text: &str) -> String {
-    let digest = Digest::of(text.as_bytes()).to_string();
+    let digest = Digest::compute(text.as_bytes()).to_string();
     digest.trim_start_matches("sha256:").chars().take(16).collect()
 }
 

@@ -38,7 +38,7 @@ impl Item {
     /// Reads a record.
     pub(super) fn of(catalog: &Catalog, record: &Record) -> Self {
         // Read for this bill only: an entity that is kept takes ten times the memory of its bytes.
-        let document = record.document.unread();
+        let document = record.document.without_entity();
         let entity = document.entity();
         let metadata = Metadata(entity.metadata());
         let mut item = Self {

@@ -97,7 +97,7 @@ pub enum Verdict {
     /// It does not, and here is a value.
     No(Difference),
     /// Neither was found.
-    Undecided(Doubt),
+    Undecided(UndecidedCheck),
 }
 
 /// What refuses a value, or is missing.
@@ -182,7 +182,7 @@ pub fn shortened(value: &Value) -> String {
 
 /// Where and why two versions could not be compared to the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doubt {
+pub struct UndecidedCheck {
     /// JSON pointer into the new document.
     pub pointer: String,
     /// Why.

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{name::SchemaName, pointer::At};
+use crate::{name::SchemaName, pointer::Location};
 
 /// What a member of a schema object holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,14 +59,14 @@ pub fn has_references(schema: &Value) -> bool {
 
 /// Visits every schema object, outermost first.
 pub fn each_object(schema: &Value, visit: &mut dyn FnMut(&Map<String, Value>)) {
-    each_object_at(schema, At::ROOT, &mut |map, _| visit(map));
+    each_object_at(schema, Location::ROOT, &mut |map, _| visit(map));
 }
 
 /// As [`each_object`], with the place of each.
 pub fn each_object_at(
     schema: &Value,
-    at: At<'_>,
-    visit: &mut dyn FnMut(&Map<String, Value>, At<'_>),
+    at: Location<'_>,
+    visit: &mut dyn FnMut(&Map<String, Value>, Location<'_>),
 ) {
     match schema {
         Value::Object(map) => {
@@ -120,7 +120,11 @@ pub fn map_objects(schema: &Value, change: &mut dyn FnMut(&mut Map<String, Value
 }
 
 /// Calls `found` for every reference to a named schema, with the place of the `$ref`.
-pub fn each_reference(schema: &Value, at: At<'_>, found: &mut dyn FnMut(SchemaName, At<'_>)) {
+pub fn each_reference(
+    schema: &Value,
+    at: Location<'_>,
+    found: &mut dyn FnMut(SchemaName, Location<'_>),
+) {
     each_object_at(schema, at, &mut |map, at| {
         if let Some(Value::String(text)) = map.get("$ref")
             && let Some(name) = SchemaName::parse(text)
@@ -157,7 +161,7 @@ mod tests {
 
     fn references(schema: &Value) -> Vec<String> {
         let mut found = Vec::new();
-        each_reference(schema, At::ROOT, &mut |name, at| {
+        each_reference(schema, Location::ROOT, &mut |name, at| {
             found.push(format!("{at} {}", name.reference()));
         });
         found

@@ -28,7 +28,7 @@ use crate::{
     json_schema::{each_object_at, each_reference, with_uris},
     limits,
     name::SchemaName,
-    pointer::At,
+    pointer::Location,
 };
 
 /// A compiled JSON Schema; cheap to use from many threads.
@@ -160,7 +160,7 @@ fn too_costly(instance: &Instance<'_>, Stopped(slot): Stopped) -> Violation {
 /// Most bytes of a schema that one error copies: a `not`, a pattern or a name.
 fn most_quoted(schema: &Value) -> usize {
     let mut most = 0;
-    each_object_at(schema, At::ROOT, &mut |map, _| {
+    each_object_at(schema, Location::ROOT, &mut |map, _| {
         let quoted = ["not", "pattern"].iter().filter_map(|keyword| map.get(*keyword));
         let names = map.get("required").and_then(Value::as_array).into_iter().flatten();
         most = quoted.chain(names).map(tree_bytes).max().unwrap_or(0).max(most);
@@ -270,7 +270,7 @@ fn same_id_in(schema: &Value, needed: &Needed<'_>) -> Option<InvalidSchema> {
 /// Every `$schema`, also of a part, that names no dialect which is known here.
 fn unknown_dialects(schema: &Value) -> Vec<InvalidSchema> {
     let mut found = Vec::new();
-    each_object_at(schema, At::ROOT, &mut |map, at| {
+    each_object_at(schema, Location::ROOT, &mut |map, at| {
         if let Some(declared) = map.get("$schema")
             && !is_dialect(declared)
         {
@@ -300,7 +300,9 @@ fn needed<'a>(
 ) -> Result<Needed<'a>, Vec<InvalidSchema>> {
     let mut missing = Vec::new();
     let mut waiting = VecDeque::new();
-    each_reference(schema, At::ROOT, &mut |name, at| waiting.push_back((name, at.to_string())));
+    each_reference(schema, Location::ROOT, &mut |name, at| {
+        waiting.push_back((name, at.to_string()))
+    });
     let mut found = BTreeMap::new();
     while let Some((name, pointer)) = waiting.pop_front() {
         let uri = name.uri();
@@ -311,7 +313,9 @@ fn needed<'a>(
             missing.push(InvalidSchema::unresolved(pointer, &name.reference()));
             continue;
         };
-        each_reference(schema, At::ROOT, &mut |name, _| waiting.push_back((name, pointer.clone())));
+        each_reference(schema, Location::ROOT, &mut |name, _| {
+            waiting.push_back((name, pointer.clone()))
+        });
         found.insert(uri, schema);
         if found.len() > limits::SCHEMA_REFERENCES {
             missing.push(InvalidSchema::TooManyReferences);
@@ -330,7 +334,7 @@ fn too_many_patterns(schema: &Value) -> Option<InvalidSchema> {
 /// How many regular expressions a schema has.
 pub fn patterns(schema: &Value) -> usize {
     let mut patterns = 0;
-    each_object_at(schema, At::ROOT, &mut |map, _| {
+    each_object_at(schema, Location::ROOT, &mut |map, _| {
         patterns += usize::from(map.contains_key("pattern"));
         patterns += map.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
     });

@@ -60,7 +60,7 @@ pub(super) fn append(
     }
     let length = u32::try_from(body.len()).map_err(|_| Stopped::Form)?;
     out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(Digest::of(&body).as_bytes());
+    out.extend_from_slice(Digest::compute(&body).as_bytes());
     out.extend_from_slice(&body);
     Ok(())
 }
@@ -93,7 +93,7 @@ fn take_frame(rest: &mut Bytes) -> Result<Bytes, Stopped> {
         return Err(Stopped::Torn);
     }
     let body = rest.split_to(length);
-    if Digest::of(&body).as_bytes().as_slice() != header {
+    if Digest::compute(&body).as_bytes().as_slice() != header {
         return Err(Stopped::Checksum);
     }
     Ok(body)
@@ -128,7 +128,7 @@ fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), Stopped> {
     }
     let sealed = SealedCommit::verify(&catalog.chain(), bytes, chain, documents)?;
     catalog.apply(&sealed)?;
-    *catalog = catalog.clone().attested(attestation);
+    *catalog = catalog.clone().with_attestation(attestation);
     Ok(())
 }
 

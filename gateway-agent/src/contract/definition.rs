@@ -97,7 +97,7 @@ impl Fingerprint {
     pub fn of(definition: &RawValue) -> Self {
         let Ok(members) = Object::parse(definition) else {
             // Its members cannot be told apart, so all of them are this.
-            let whole = Digest::of(definition.get().as_bytes());
+            let whole = Digest::compute(definition.get().as_bytes());
             return Self(Part::ALL.into_iter().map(|part| (part, whole)).collect());
         };
         let digest = |part: Part| {
@@ -110,7 +110,7 @@ impl Fingerprint {
     /// The digest of all parts together.
     pub fn digest(&self) -> Digest {
         let parts = self.0.iter().map(|(part, digest)| format!("{} {digest}\n", part.as_str()));
-        Digest::of(parts.collect::<String>().as_bytes())
+        Digest::compute(parts.collect::<String>().as_bytes())
     }
 
     /// The definition as earlier releases saw it.
@@ -135,11 +135,11 @@ impl Fingerprint {
 fn digest_of(text: &str) -> Digest {
     match parse_json(text.as_bytes()) {
         Ok(value) => digest_of_value(&value),
-        Err(_) => Digest::of(text.as_bytes()),
+        Err(_) => Digest::compute(text.as_bytes()),
     }
 }
 
 /// The digest of a JSON value.
 pub(super) fn digest_of_value(value: &Value) -> Digest {
-    Digest::of(&canonical_bytes(value))
+    Digest::compute(&canonical_bytes(value))
 }

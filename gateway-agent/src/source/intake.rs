@@ -35,7 +35,7 @@ impl Intake {
         let (cache, last) = (self.feed.cache.clone(), self.last);
         let (name, admission) = (self.name.clone(), self.feed.admission.clone());
         let taking = tokio::task::spawn_blocking(move || {
-            let digest = Digest::of(&bytes);
+            let digest = Digest::compute(&bytes);
             let is_new = last != Some(digest);
             (digest, is_new.then(|| content::take(&cache, (&name, &bytes), &admission)))
         });

@@ -181,7 +181,7 @@ impl Incoming {
             let sent = delta.clone();
             let (catalog, sealed) = next(&held, delta)
                 .map_err(|e| refused(e).with(findings::of_delta(&held, &sent)))?;
-            let catalog = catalog.attested(attestation);
+            let catalog = catalog.with_attestation(attestation);
             if attestation.is_some() {
                 admission.prove(&catalog).map_err(|e| refused(e.to_string()))?;
             }
@@ -220,7 +220,7 @@ impl Incoming {
         let is_big = is_big || held.len() >= MANY;
         let admission = self.admission.clone();
         let prove = move || {
-            let catalog = stepped(&held, step, claimed)?.attested(attestation);
+            let catalog = stepped(&held, step, claimed)?.with_attestation(attestation);
             let lacks = || startup::missing(&catalog);
             admission.prove(&catalog).map_err(|e| Refusal::new(claimed, &e).with(lacks()))?;
             Ok::<_, Refusal>(catalog)
@@ -260,7 +260,7 @@ impl Incoming {
             // Made once, and shared by all copies from then on.
             held.content_digest();
         }
-        let catalog = held.at(revision, chain).attested(attestation);
+        let catalog = held.at(revision, chain).with_attestation(attestation);
         self.admission.prove(&catalog).map_err(|e| refused(&e))?;
         if moves {
             self.signed_at = attestation.map(|signed| signed.time);
@@ -305,7 +305,7 @@ fn stepped(held: &Catalog, step: PartStep, claimed: Revision) -> Result<Catalog,
         return Err(refused(&"a step of a scope, but everything is held"));
     }
     let place = (position.revision, position.chain);
-    let stepped = held.stepped(place, Arc::new(scope), step);
+    let stepped = held.with_delta(place, Arc::new(scope), step);
     let stepped = stepped.ok_or_else(|| refused(&"it removes what is not there"))?;
     let actual = stepped.content_digest();
     if actual != content {

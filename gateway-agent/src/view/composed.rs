@@ -82,7 +82,7 @@ impl Composed {
         let facts = parts.iter().map(|(target, part)| (target.clone(), facts(part))).collect();
         Some(Self {
             plan: Arc::new(Plan::new(spec, facts)),
-            hints: Hints::of_all(offers().map(|offer| hints::of_part(offer))),
+            hints: Hints::combined(offers().map(|offer| hints::of_part(offer))),
             is_read_only: offers().all(|offer| offer.is_read_only()),
             is_repeatable: offers().all(|offer| offer.is_repeatable()),
             missing_target: offers().find_map(|offer| offer.missing_target()).cloned(),

@@ -9,7 +9,7 @@ use super::Offer;
 /// Returns the registered hints, or else those of the upstream's definition.
 pub(super) fn of_part(part: &Offer) -> Hints {
     if let Some(annotations) = &part.tool().annotations {
-        return Hints::of_annotations(annotations);
+        return Hints::from_annotations(annotations);
     }
     if let Some(composed) = part.composed() {
         return composed.hints();

@@ -28,7 +28,7 @@ pub struct Schema {
 
 impl Schema {
     fn new(text: String) -> Self {
-        Self { digest: Digest::of(text.as_bytes()), text: text.into_boxed_str() }
+        Self { digest: Digest::compute(text.as_bytes()), text: text.into_boxed_str() }
     }
 
     /// Whether it says at the top that it is about an object, as older revisions of MCP demand.

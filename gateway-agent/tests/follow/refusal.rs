@@ -138,7 +138,7 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
 fn bad_places(history: &History) -> Vec<Case> {
     let mut forked = History::new("r", HELD - 1);
     forked.grow(99);
-    let mut overtaking = Progress::from(&Position::of(history.at(HELD)));
+    let mut overtaking = Progress::from(&Position::of_catalog(history.at(HELD)));
     overtaking.content = history.at(HELD - 1).content_digest().as_bytes().to_vec().into();
     vec![
         ("nothing", vec![SyncResponse::default()], "without content"),

@@ -1,6 +1,6 @@
 //! The names of principals and of teams, whoever says them: what a person reads must be what is there.
 
-use registry_core::visible::hides_something;
+use registry_core::visible::has_invisible_characters;
 
 /// The name of whoever calls an open server.
 pub(super) const ANONYMOUS: &str = "anonymous";
@@ -24,7 +24,7 @@ pub(super) fn misfit(text: &str, most_bytes: usize) -> Option<&'static str> {
         Some("is empty")
     } else if text.len() > most_bytes {
         Some("is too long")
-    } else if hides_something(text) {
+    } else if has_invisible_characters(text) {
         Some("has control characters, spaces or others that nobody sees")
     } else if text.contains('*') {
         Some("has a `*`")

@@ -66,7 +66,7 @@ impl TokenSecret {
 
     /// What is stored of it.
     pub fn digest(&self) -> Digest {
-        Digest::of(self.0.as_bytes())
+        Digest::compute(self.0.as_bytes())
     }
 
     /// Whether this digest is of this text; takes the same time wherever they differ.
@@ -87,7 +87,7 @@ impl fmt::Debug for TokenSecret {
 }
 
 fn checksum(body: &str) -> String {
-    hex(&Digest::of(body.as_bytes()).as_bytes()[..CHECK / 2])
+    hex(&Digest::compute(body.as_bytes()).as_bytes()[..CHECK / 2])
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -113,8 +113,8 @@ mod tests {
         assert_eq!(secret.id(), &text[4..16]);
         assert_ne!(secret, TokenSecret::generate().unwrap());
         assert!(!format!("{secret:?}").contains(&text[17..]));
-        assert!(secret.matches(&Digest::of(text.as_bytes())));
-        assert!(!secret.matches(&Digest::of(b"another")));
+        assert!(secret.matches(&Digest::compute(text.as_bytes())));
+        assert!(!secret.matches(&Digest::compute(b"another")));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::{io, time::Duration};
 
 use bytes::Bytes;
-use registry_core::{At, Catalog, Key, Revision, Timestamp};
+use registry_core::{Catalog, Key, PointInTime, Revision, Timestamp};
 use registry_sbom::{Bill, Format};
 use tokio::{
     runtime::Handle,
@@ -69,7 +69,7 @@ pub struct Wanted {
     /// The format.
     pub format: Format,
     /// The point in history; `None` is the present.
-    pub at: Option<At>,
+    pub at: Option<PointInTime>,
 }
 
 /// Begins to write the bill of an entity or of the whole registry.

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use registry_core::{At, Catalog, Revision};
+use registry_core::{Catalog, PointInTime, Revision};
 use registry_search::{Hit, Index, Place, Query, Total};
 use tokio::{
     sync::watch,
@@ -53,7 +53,7 @@ pub struct Searched {
 #[derive(Debug, Clone, Copy)]
 pub struct PageWanted<'a> {
     /// As it was then.
-    pub at: Option<At>,
+    pub at: Option<PointInTime>,
     /// Most results.
     pub size: usize,
     /// Where to go on; empty: at the beginning.
@@ -83,7 +83,7 @@ impl Searcher {
         let PageWanted { at, size, token, with_documents } = wanted;
         let mark = format!("search {query:?} {at:?}");
         let from = page::cursor(&mark, token, Cursor::read)?;
-        let at = from.as_ref().map(|from| At::Revision(from.revision)).or(at);
+        let at = from.as_ref().map(|from| PointInTime::Revision(from.revision)).or(at);
         let index = self.index_at(catalogs, at).await?;
         let revision = index.revision();
         let (searched, place) = (index.clone(), from.as_ref().map(|from| from.place));
@@ -104,8 +104,12 @@ impl Searcher {
     }
 
     /// The index at a point in history: a cached one, or the latest one without later changes.
-    async fn index_at(&self, catalogs: &Catalogs, at: Option<At>) -> Result<Arc<Index>, ReadError> {
-        if let Some(At::Revision(revision)) = at
+    async fn index_at(
+        &self,
+        catalogs: &Catalogs,
+        at: Option<PointInTime>,
+    ) -> Result<Arc<Index>, ReadError> {
+        if let Some(PointInTime::Revision(revision)) = at
             && let Some(kept) = self.kept(revision)
         {
             return Ok(kept);

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use registry_core::{At, Catalog, Key, Kind, Name, Record, Revision, Version};
+use registry_core::{Catalog, Key, Kind, Name, PointInTime, Record, Revision, Version};
 use registry_sbom::{Holder, Holders, holders};
 
 use super::{Catalogs, ReadError, page, run_blocking};
@@ -22,7 +22,7 @@ pub struct WhoHas {
     /// Only holders of this kind.
     pub holder_kind: Option<Kind>,
     /// As of when; `None`: now.
-    pub at: Option<At>,
+    pub at: Option<PointInTime>,
 }
 
 /// A page of holders.

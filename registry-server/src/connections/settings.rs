@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use registry_core::{parse_duration, parse_wait};
+use registry_core::{parse_duration, parse_positive_duration};
 
 use crate::flags::at_least_one;
 
@@ -39,11 +39,11 @@ pub struct ServeConfig {
     pub max_connection_streams: u32,
 
     /// Timeout of every request except Sync. A longer deadline of the caller does not extend it.
-    #[arg(long, env = "REGISTRY_REQUEST_TIMEOUT", default_value = "30s", value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_REQUEST_TIMEOUT", default_value = "30s", value_parser = parse_positive_duration)]
     pub request_timeout: Duration,
 
     /// How often idle connections are pinged. A connection without an answer for the same time is closed.
-    #[arg(long, env = "REGISTRY_KEEPALIVE", default_value = "30s", value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_KEEPALIVE", default_value = "30s", value_parser = parse_positive_duration)]
     pub keepalive: Duration,
 
     /// After a signal to stop: how long to report not ready before connections are refused.

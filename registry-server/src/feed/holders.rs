@@ -142,7 +142,7 @@ mod tests {
     fn each_has_so_many_and_gives_them_back() {
         let holders = Holders::new(2);
         let caller = |name: &str| ("token", name.into());
-        let scope = |root: &str| Scope::of_roots(&[root]).unwrap();
+        let scope = |root: &str| Scope::from_roots(&[root]).unwrap();
         let hold = |who: &str, root: &str| holders.hold(&caller(who), &scope(root));
         let first = [hold("a", "x/*"), hold("a", "x/*"), hold("a", "y/*")].map(Result::unwrap);
         assert!(matches!(hold("a", "z/*"), Err(Error::TooManyOwnScopes { limit: 2 })));

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use registry_core::{Attestation, Catalog, Digest, Revision, Scope, part::Part};
+use registry_core::{Attestation, Catalog, Digest, Revision, Scope, scoped_catalog::ScopedCatalog};
 use tokio::{
     sync::{OnceCell, watch},
     time::timeout,
@@ -77,7 +77,7 @@ impl State {
     pub(super) fn attestation(&self, hub: &Hub) -> Option<Attestation> {
         let mut attestation = lock(&self.attestation);
         if hub.catalog().revision() == self.revision() {
-            let state = (*self.catalog).clone().attested(*attestation);
+            let state = (*self.catalog).clone().with_attestation(*attestation);
             if !hub.voucher().is_fresh(&state) {
                 *attestation = hub.voucher().vouch(state).attestation().copied();
             }
@@ -246,7 +246,7 @@ async fn part(scope: &Scope, catalog: Arc<Catalog>, turn: OpeningTurn) -> Part {
     let scope = Arc::new(scope.clone());
     let work = move || {
         let _turn = turn;
-        let part = Part::of_while(scope, &catalog, || !stop.is_cancelled())?;
+        let part = ScopedCatalog::select_while(scope, &catalog, || !stop.is_cancelled())?;
         // It is kept in the catalog; here it does not hold up the runtime.
         part.catalog().content_digest();
         Some(part)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use registry_core::parse_wait;
+use registry_core::parse_positive_duration;
 
 use crate::flags::{at_least_one, at_most};
 
@@ -39,23 +39,23 @@ pub struct FeedConfig {
 
     /// How long followers can have a commit that is no longer in memory; checked each minute
     /// [default: by --keep-deltas alone].
-    #[arg(long, env = "REGISTRY_KEEP_DELTAS_FOR", value_parser = parse_wait, value_name = "DURATION")]
+    #[arg(long, env = "REGISTRY_KEEP_DELTAS_FOR", value_parser = parse_positive_duration, value_name = "DURATION")]
     pub keep_deltas_for: Option<Duration>,
 
     /// A follower that takes no message for this long is disconnected; it may resume.
-    #[arg(long, env = "REGISTRY_SLOW_READER_TIMEOUT", default_value = "30s", value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_SLOW_READER_TIMEOUT", default_value = "30s", value_parser = parse_positive_duration)]
     pub slow_reader_timeout: Duration,
 
     /// How long a new stream may take to send its hello.
-    #[arg(long, env = "REGISTRY_HELLO_TIMEOUT", default_value = "10s", value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_HELLO_TIMEOUT", default_value = "10s", value_parser = parse_positive_duration)]
     pub hello_timeout: Duration,
 
     /// How often an idle follower gets a progress message (a tenth more or less).
-    #[arg(long, env = "REGISTRY_PROGRESS_INTERVAL", default_value = "10s", value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_PROGRESS_INTERVAL", default_value = "10s", value_parser = parse_positive_duration)]
     pub progress_interval: Duration,
 
     /// How long disconnected gateways are listed.
-    #[arg(long, env = "REGISTRY_GATEWAY_RETENTION", default_value = "720h", value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_GATEWAY_RETENTION", default_value = "720h", value_parser = parse_positive_duration)]
     pub gateway_retention: Duration,
 }
 

@@ -55,7 +55,7 @@ impl Reached {
         attestation: Option<Attestation>,
         age: Duration,
     ) -> Arc<Shared<Place>> {
-        let position = Position::of(state);
+        let position = Position::of_catalog(state);
         // Never younger than it is: where relays follow each other it would stay young.
         let steps = age.as_millis().div_ceil(AGE_STEP_MILLIS);
         let age_ms = u64::try_from(steps * AGE_STEP_MILLIS).unwrap_or(u64::MAX);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use registry_core::{
     Attestation, Catalog, ChainHash, Digest, Record, Revision, Scope, Selector, chain::Position,
-    setting::Set,
+    setting::SelectorSettings,
 };
 use tokio::sync::Mutex;
 
@@ -38,7 +38,7 @@ pub enum Piece {
     /// Entities, in their order.
     Entities(Vec<Arc<Record>>),
     /// Settings, after the entities.
-    Settings(Vec<(Selector, Set)>),
+    Settings(Vec<(Selector, SelectorSettings)>),
     /// It is complete; the digest of the catalog, and the registry's word on it.
     End(Digest, Option<Attestation>),
 }
@@ -110,7 +110,7 @@ fn cut(catalog: &Catalog, digest: Digest) -> Pieces {
 
 fn begin(catalog: &Catalog, compacted: Option<Revision>) -> Piece {
     Piece::Begin {
-        position: Position::of(catalog),
+        position: Position::of_catalog(catalog),
         scope: catalog.scope().clone(),
         entities: catalog.len(),
         settings: catalog.settings().len(),

@@ -22,7 +22,8 @@ pub struct Step {
 
 impl Step {
     pub(super) fn new(from: Arc<State>, to: Arc<State>) -> Self {
-        let registry_core::catalog::Step { put, removed } = to.catalog.step_from(&from.catalog);
+        let registry_core::catalog::CatalogDelta { put, removed } =
+            to.catalog.delta_from(&from.catalog);
         let attestation = to.catalog.attestation().copied();
         Self { from, to, attestation, put, removed }
     }
@@ -43,7 +44,7 @@ impl Step {
 
     /// Where it leads to.
     pub fn position(&self) -> Position {
-        Position::of(&self.to.catalog)
+        Position::of_catalog(&self.to.catalog)
     }
 
     /// In which scope that is.

@@ -63,7 +63,7 @@ impl Voucher {
     pub(super) fn vouch(&self, catalog: Catalog) -> Catalog {
         let Self::Key(key, clock) = self else { return catalog };
         let attestation = Attestation::sign(&catalog, clock.now(), key);
-        catalog.attested(Some(attestation))
+        catalog.with_attestation(Some(attestation))
     }
 
     /// Whether the signature on a state need not, or cannot, be made again.

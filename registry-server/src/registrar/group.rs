@@ -179,7 +179,7 @@ fn seal(
 /// judged, and most are never looked at again.
 fn registered(batch: &[Proposed], plan: &Plan) -> Vec<Arc<Document>> {
     let document = |(proposed, effect): (&Proposed, &Option<_>)| match (proposed, effect) {
-        (Proposed::Register(document), Some(_)) => Some(Arc::new(document.unread())),
+        (Proposed::Register(document), Some(_)) => Some(Arc::new(document.without_entity())),
         _ => None,
     };
     batch.iter().zip(&plan.effects).filter_map(document).collect()

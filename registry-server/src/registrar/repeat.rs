@@ -46,7 +46,7 @@ pub(super) fn digest(submission: &Submission) -> Digest {
         settings: &submission.settings,
     };
     // It is strings, numbers and lists of them, all of which serialize.
-    Digest::of(&serde_json::to_vec(&asked).expect("a request is always JSON"))
+    Digest::compute(&serde_json::to_vec(&asked).expect("a request is always JSON"))
 }
 
 /// What the commit did for each change of the batch; `None` if the commit was made of another one.

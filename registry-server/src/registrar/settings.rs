@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use registry_core::parse_wait;
+use registry_core::parse_positive_duration;
 
 use crate::flags::at_least_one;
 
@@ -28,14 +28,14 @@ pub struct RegistrarConfig {
     pub write_attempts: u32,
 
     /// Longest that one statement of the database may take.
-    #[arg(long, env = "REGISTRY_DATABASE_TIMEOUT", default_value = "10s", value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_DATABASE_TIMEOUT", default_value = "10s", value_parser = parse_positive_duration)]
     pub database_timeout: Duration,
 
     /// How long the log is searched for a write whose connection was lost, before its outcome is unknown.
-    #[arg(long, env = "REGISTRY_LOST_WRITE_PATIENCE", default_value = "6s", value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_LOST_WRITE_PATIENCE", default_value = "6s", value_parser = parse_positive_duration)]
     pub lost_write_patience: Duration,
 
     /// How often other servers' commits are polled when no notification arrives.
-    #[arg(long, env = "REGISTRY_POLL_INTERVAL", default_value = "3s", value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_POLL_INTERVAL", default_value = "3s", value_parser = parse_positive_duration)]
     pub poll_interval: Duration,
 }

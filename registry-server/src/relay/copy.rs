@@ -122,7 +122,7 @@ impl Copy {
         if let Err(e) = signed.verify(&self.ahead, key) {
             return Err(Refusal { is_final: true, ..self.refused(&e) });
         }
-        self.ahead = self.ahead.clone().attested(Some(signed));
+        self.ahead = self.ahead.clone().with_attestation(Some(signed));
         if let Some(age) = age {
             self.relay.contact.heard(age);
         }
@@ -197,7 +197,7 @@ fn place(catalog: &Catalog) -> Place {
 impl Follow for Copy {
     fn hello(&mut self) -> Hello {
         self.is_current = false;
-        hello(&self.relay.name, Some(&Position::of(&self.ahead)))
+        hello(&self.relay.name, Some(&Position::of_catalog(&self.ahead)))
     }
 
     async fn take(

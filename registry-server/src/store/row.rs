@@ -198,7 +198,7 @@ fn notice(
     reason: Option<String>,
     detail: Option<&str>,
 ) -> Result<Notice, Error> {
-    let Some(detail) = detail else { return Ok(Notice::saying(reason.as_deref())) };
+    let Some(detail) = detail else { return Ok(Notice::with_message(reason.as_deref())) };
     let notice: Notice = serde_json::from_str(detail).map_err(|e| corrupt(what, e))?;
     Ok(Notice { message: reason, ..notice })
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use registry_core::{
     Catalog, Digest, Record, RegistryId, Revision, Scope, Selector, Settings, chain::Position,
-    setting::Set,
+    setting::SelectorSettings,
 };
 use registry_proto::{
     convert::{self, PartStep},
@@ -31,7 +31,7 @@ struct Parts {
     position: Position,
     scope: Scope,
     records: Vec<Record>,
-    settings: Vec<(Selector, Set)>,
+    settings: Vec<(Selector, SelectorSettings)>,
 }
 
 pub(crate) fn hello(position: Option<v1::Position>) -> v1::SyncRequest {
@@ -55,7 +55,7 @@ impl Follower {
         server: &TestServer,
         catalog: Option<Catalog>,
     ) -> Result<Self, Status> {
-        let position = catalog.as_ref().map(|catalog| (&Position::of(catalog)).into());
+        let position = catalog.as_ref().map(|catalog| (&Position::of_catalog(catalog)).into());
         Self::open(server, position, catalog).await
     }
 
@@ -95,7 +95,7 @@ impl Follower {
         let hello = v1::Hello {
             gateway: "edge-1".to_owned(),
             scope: Some(scope.into()),
-            position: held.as_ref().map(|held| (&Position::of(held)).into()),
+            position: held.as_ref().map(|held| (&Position::of_catalog(held)).into()),
             content: held.as_ref().map_or_else(Vec::new, content_of).into(),
             ..Default::default()
         };
@@ -160,7 +160,7 @@ impl Follower {
                 let Position { registry, revision, chain } = position;
                 let catalog = Catalog::restore(registry, revision, chain, records)
                     .with_settings(Settings::restore(settings))
-                    .as_part(Arc::new(scope));
+                    .with_scope(Arc::new(scope));
                 assert_eq!(catalog.digest().as_bytes()[..], digest[..]);
                 self.catalog = Some(catalog);
             }
@@ -177,7 +177,7 @@ impl Follower {
                 let place = (position.revision, position.chain);
                 let held = self.catalog.take().expect("a snapshot comes first");
                 assert!(held.revision() <= position.revision);
-                let catalog = held.stepped(place, Arc::new(scope), step).unwrap();
+                let catalog = held.with_delta(place, Arc::new(scope), step).unwrap();
                 assert_eq!(catalog.content_digest(), content);
                 self.catalog = Some(catalog);
             }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 fn scope(roots: &[&str]) -> Scope {
-    Scope::of_roots(roots).unwrap()
+    Scope::from_roots(roots).unwrap()
 }
 
 /// A schema that refers to another one.

@@ -111,7 +111,7 @@ impl Draft {
     }
 
     pub(crate) fn deprecate(self, name: &str, version: &str, reason: &str) -> Self {
-        self.change(name, version, Action::Deprecate(Notice::saying(Some(reason))))
+        self.change(name, version, Action::Deprecate(Notice::with_message(Some(reason))))
     }
 
     pub(crate) fn retire(self, name: &str, version: &str) -> Self {

@@ -141,7 +141,7 @@ pub(crate) async fn the_history_of_a_name_is_complete_and_paged(fixture: &Fixtur
         assert_eq!((&event.author, event.committed_at), (&commit.author, commit.committed_at));
         assert_eq!(event.message, commit.message);
     }
-    assert_eq!(events[2].action, Action::Deprecate(Notice::saying(Some("use 2"))));
+    assert_eq!(events[2].action, Action::Deprecate(Notice::with_message(Some("use 2"))));
     let mut paged = Vec::new();
     let mut page = HistoryQuery { limit: 2, ..query.clone() };
     loop {

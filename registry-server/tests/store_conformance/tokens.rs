@@ -14,7 +14,7 @@ fn at(millis: i64) -> Timestamp {
 fn token(id: &str, created_at: i64, expires_at: Option<i64>) -> StoredToken {
     StoredToken {
         id: id.to_owned(),
-        digest: Digest::of(id.as_bytes()),
+        digest: Digest::compute(id.as_bytes()),
         name: "ci".to_owned(),
         team: "docs".to_owned(),
         roles: "reader publisher".to_owned(),

@@ -4,7 +4,7 @@
 //! a row.
 
 use clap::Args;
-use registry_core::{At, Key, Revision};
+use registry_core::{Key, PointInTime, Revision};
 
 use super::{About, VersionPair};
 use crate::failure::Failure;
@@ -41,7 +41,7 @@ pub(crate) enum Compared {
     /// Two documents.
     Versions(Key, Key),
     /// Two states of the registry; the second one may be the present.
-    Revisions(At, Option<At>, Option<About>),
+    Revisions(PointInTime, Option<PointInTime>, Option<About>),
 }
 
 impl DiffArgs {
@@ -62,11 +62,11 @@ impl DiffArgs {
 
 fn revisions(points: &str, about: Option<About>) -> Result<Compared, Failure> {
     let (from, to) = points.split_once("..").unwrap_or((points, ""));
-    let read = |text: &str| -> Result<Option<At>, Failure> {
+    let read = |text: &str| -> Result<Option<PointInTime>, Failure> {
         let text = Some(text).filter(|text| !text.is_empty());
         text.map(|text| text.parse().map_err(Failure::usage)).transpose()
     };
-    let from = read(from)?.unwrap_or(At::Revision(Revision(0)));
+    let from = read(from)?.unwrap_or(PointInTime::Revision(Revision(0)));
     Ok(Compared::Revisions(from, read(to)?, about))
 }
 

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use clap::{Args, Subcommand};
-use registry_core::parse_wait;
+use registry_core::parse_positive_duration;
 use registry_proto::v1;
 
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ pub(crate) struct WaitArgs {
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "100%")]
     pub(crate) wait: Option<Percent>,
     /// With --wait: how long at most: 30s, 5m or 1h
-    #[arg(long, value_name = "TIME", default_value = "5m", requires = "wait", value_parser = parse_wait)]
+    #[arg(long, value_name = "TIME", default_value = "5m", requires = "wait", value_parser = parse_positive_duration)]
     pub(crate) timeout: Duration,
 }
 

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, path::PathBuf, str::FromStr};
 
 use clap::{ArgGroup, Args, Subcommand};
-use registry_core::{At, Key, Kind};
+use registry_core::{Key, Kind, PointInTime};
 use registry_sbom::Format;
 
 use super::{AtArgs, Name};
@@ -50,10 +50,10 @@ pub(crate) struct SbomDiffArgs {
     pub(crate) new: SbomSource,
     /// As of when OLD is taken from the registry: 42, 2026-01-31 (its end) or 2026-01-31T12:00:00Z
     #[arg(long, value_name = "REVISION|TIME")]
-    pub(crate) old_at: Option<At>,
+    pub(crate) old_at: Option<PointInTime>,
     /// As of when NEW is taken from the registry
     #[arg(long, value_name = "REVISION|TIME")]
-    pub(crate) new_at: Option<At>,
+    pub(crate) new_at: Option<PointInTime>,
 }
 
 /// Where a bill comes from.

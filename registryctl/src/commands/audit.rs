@@ -8,7 +8,7 @@ use indicatif::HumanCount;
 use registry_core::{
     Checkpoint, Digest,
     checkpoint::VerifierKey,
-    proof::{Proof, Proven},
+    proof::{Proof, VerifiedProof},
 };
 use registry_proto::v1;
 use serde_json::json;
@@ -130,7 +130,7 @@ fn check(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
         .map_err(|e| Failure::Usage(format!("{} is not a proof: {e}", args.proof.display())))?;
     let since = args.since.as_deref().map(read).transpose()?;
     let proven = proof.check(&key(&args.key)?, since.as_deref());
-    let Proven { commit, checkpoint, since } =
+    let VerifiedProof { commit, checkpoint, since } =
         proven.map_err(|e| Failure::Rejected(format!("not proven: {e}")))?;
     let Checkpoint { registry, revision, time, .. } = checkpoint;
     if session.screen.format == Format::Json {

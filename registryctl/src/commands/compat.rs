@@ -10,7 +10,7 @@ use std::{
 use registry_core::{
     Code, Digest, Document, Entity, Key, Kind,
     compatibility::{self, Outcome, compare},
-    graph::Compared,
+    graph::ReplacementComparison,
     rules::{self, Proposed},
 };
 use schema_compat::compatibility::Budget;
@@ -35,14 +35,17 @@ pub(super) async fn run(session: &Session, args: &CompatArgs) -> Result<(), Fail
     known.read(session, &[&old, &new]).await?;
     let (before, after) = (known.entity(&old)?, known.entity(&new)?);
     let direction = match args.direction {
-        Direction::Backward => compatibility::Direction::Backward,
-        Direction::Forward => compatibility::Direction::Forward,
-        Direction::Full => compatibility::Direction::Full,
+        Direction::Backward => compatibility::CompatibilityDirection::Backward,
+        Direction::Forward => compatibility::CompatibilityDirection::Forward,
+        Direction::Full => compatibility::CompatibilityDirection::Full,
     };
     let resolve = |key: &Key| known.documents.get(key).map(|document| document.entity());
     let comparison = compare(before, after, direction, &resolve, &mut Budget::of_one());
-    let compared =
-        Compared { old: old.version.clone(), new: new.version.clone(), found: comparison };
+    let compared = ReplacementComparison {
+        old: old.version.clone(),
+        new: new.version.clone(),
+        found: comparison,
+    };
     show(session, (&old, &new), &(&compared).into())?;
     match compared.found.outcome() {
         Outcome::Breaking => Err(Failure::Rejected(direction.broken(&old, &new))),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use registry_core::{
     Catalog, Key,
-    entity::{Effect, Hints, Implementation, Tool},
+    entity::{Hints, Implementation, Tool, ToolEffect},
     rules::{self, Proposed},
     spec::Spec,
 };
@@ -108,9 +108,9 @@ fn compositions<'b>(catalog: &'b Catalog, batch: &'b [Proposed]) -> Vec<Composit
 /// What it may do by the registered annotations, in words.
 fn said(hints: Hints) -> String {
     let effect = match hints.effect {
-        Effect::Reads => "reads only",
-        Effect::Adds => "adds, destroys nothing",
-        Effect::Destroys => "may destroy something",
+        ToolEffect::Reads => "reads only",
+        ToolEffect::Adds => "adds, destroys nothing",
+        ToolEffect::Destroys => "may destroy something",
     };
     let again = if hints.is_idempotent { ", may be repeated" } else { "" };
     format!("{effect}{again}")

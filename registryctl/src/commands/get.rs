@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use registry_core::{At, Digest, Key};
+use registry_core::{Digest, Key, PointInTime};
 use registry_proto::v1;
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ pub(super) async fn run(session: &Session, args: &GetArgs) -> Result<(), Failure
 pub(super) async fn fetch(
     client: &Client,
     key: &Key,
-    at: Option<At>,
+    at: Option<PointInTime>,
 ) -> Result<v1::EntityRecord, Failure> {
     let (key, at) = (Some(key.into()), at.map(Into::into));
     let message = v1::GetRequest { key, include_document: true, at };
@@ -47,7 +47,7 @@ pub(super) async fn fetch(
 /// The canonical document of a record, proven by its digest.
 fn document(record: &v1::EntityRecord) -> Result<Vec<u8>, Failure> {
     let bytes = record.document.as_deref().ok_or_else(|| Failure::answer("no document"))?;
-    if Digest::of(bytes).to_string() != record.digest {
+    if Digest::compute(bytes).to_string() != record.digest {
         return Err(Failure::answer("the document does not have the digest that names it"));
     }
     Ok(bytes.to_vec())

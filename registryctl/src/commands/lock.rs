@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use registry_core::{At, Key, Revision, limits, resolve::Requirement};
+use registry_core::{Key, PointInTime, Revision, limits, resolve::Requirement};
 use registry_proto::v1;
 use serde::Serialize;
 
@@ -112,7 +112,7 @@ async fn answers(
     let locked = |required: &Requirement| kept.and_then(|kept| kept.keeps(required));
     let wanted = required.iter().map(|required| match locked(required) {
         Some(version) => {
-            Requirement::exactly(&Key::new(required.kind, required.name.clone(), version))
+            Requirement::exact(&Key::new(required.kind, required.name.clone(), version))
         }
         None => required.clone(),
     });
@@ -144,7 +144,7 @@ async fn answers(
 
 /// A revision as a point in history.
 pub(super) fn at(revision: u64) -> v1::At {
-    At::Revision(Revision(revision)).into()
+    PointInTime::Revision(Revision(revision)).into()
 }
 
 /// A lock says nothing about another registry.

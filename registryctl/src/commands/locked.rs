@@ -115,7 +115,7 @@ async fn needed(
     }
     let mut needed = BTreeMap::new();
     for keys in keys.chunks(limits::REQUIREMENTS) {
-        let exact: Vec<_> = keys.iter().map(|key| Requirement::exactly(key)).collect();
+        let exact: Vec<_> = keys.iter().map(|key| Requirement::exact(key)).collect();
         let Answers { outcomes, registry, revision } = ask(client, &exact, None).await?;
         same_registry(lock, &registry)?;
         let registered: Vec<_> = outcomes.into_iter().flatten().map(|found| found.key).collect();
@@ -130,6 +130,6 @@ async fn needed(
 async fn of_this_registry(client: &Client, lock: &Lock) -> Result<(), Failure> {
     let any = lock.entities.keys().find_map(|key| key.parse::<Key>().ok());
     let Some(any) = any else { return Ok(()) };
-    let answers = ask(client, &[Requirement::exactly(&any)], None).await?;
+    let answers = ask(client, &[Requirement::exact(&any)], None).await?;
     same_registry(lock, &answers.registry)
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use registry_core::{
-    At, Key, Revision, Version, limits,
+    Key, PointInTime, Revision, Version, limits,
     resolve::{Constraint, Requirement},
 };
 use registry_proto::v1::{self, impact_request::Plan};
@@ -105,7 +105,7 @@ async fn below(
     let keys = keys.collect::<Result<Vec<Key>, Failure>>()?;
     let mut rows = Vec::new();
     for some in keys.chunks(limits::REQUIREMENTS) {
-        let exact: Vec<_> = some.iter().map(Requirement::exactly).collect();
+        let exact: Vec<_> = some.iter().map(Requirement::exact).collect();
         let Answers { outcomes, registry, .. } = ask(client, &exact, None).await?;
         same_registry(lock, &registry)?;
         let row = |((key, requirement), outcome): ((&Key, &Requirement), Result<_, String>)| Row {
@@ -146,7 +146,7 @@ async fn compare(
     for (requirement, version) in required {
         let latest = Requirement { constraint: Constraint::latest(), ..requirement.clone() };
         wanted.extend([
-            Requirement::exactly(&meant_by(requirement, version)),
+            Requirement::exact(&meant_by(requirement, version)),
             requirement.clone(),
             latest,
         ]);
@@ -222,7 +222,7 @@ async fn upgrade(client: &Client, row: &Row, revision: u64) -> Result<Option<Upg
         )
     };
     let (before, after) = (needs(&old).await?, needs(&new).await?);
-    let at_lock = Some(At::Revision(Revision(revision)));
+    let at_lock = Some(PointInTime::Revision(Revision(revision)));
     let document = async |key: &Key| get::content(&get::fetch(client, key, at_lock).await?);
     let changed = diff(&document(&old).await?, &document(&new).await?);
     // An item of an array that is gone may have been where another one is now.

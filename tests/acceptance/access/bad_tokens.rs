@@ -27,7 +27,7 @@ fn forged(token: &str) -> String {
     let mut body = token[..81].to_owned();
     let other = if body.ends_with('0') { "1" } else { "0" };
     body.replace_range(80.., other);
-    let digest = registry_core::Digest::of(body.as_bytes()).to_string();
+    let digest = registry_core::Digest::compute(body.as_bytes()).to_string();
     let (_, hex) = digest.split_once(':').expect("sha256:…");
     body + &hex[..8]
 }

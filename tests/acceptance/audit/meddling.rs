@@ -14,7 +14,7 @@ async fn forgery(registry: &Registry, database: &Database, committed_at: Timesta
     let last = registry.history().await.get_commit(last).await.expect("a commit").into_inner();
     let chain = Digest::parse(&last.commit.expect("a commit").chain).expect("a digest");
     let key = Key::parse(Kind::Tool, "get_user", "1.0.0").expect("a key");
-    let action = Action::Retire(Notice::saying(Some("x")));
+    let action = Action::Retire(Notice::with_message(Some("x")));
     let commit = Commit {
         revision: Revision(4),
         author: "ann".to_owned(),

@@ -25,7 +25,7 @@ fn narrow(dir: &tempfile::TempDir) -> (Registry, Registry) {
 
 /// What a follower of a scope is told that is refused.
 async fn refused(server: &Registry, root: &str) -> Status {
-    let scope = Scope::of_roots(&[root]).expect("a scope");
+    let scope = Scope::from_roots(&[root]).expect("a scope");
     let hello =
         Hello { gateway: "one more".to_owned(), scope: Some((&scope).into()), ..Hello::default() };
     let hello = SyncRequest { message: Some(Message::Hello(hello)) };

@@ -1,4 +1,3 @@
-
 use serde_json::json;
 
 use super::{blame, blame_within, versions};
@@ -41,7 +40,7 @@ fn blamed(catalog: &Catalog, version: Option<&str>, limits: (usize, usize)) -> V
     let versions = versions(catalog, (Kind::Schema, &name), version.as_ref());
     let lines = blame_within(limits, &versions).into_iter();
     let lines = lines.filter(|line| line.pointer.starts_with("/schema"));
-    let text = |line: super::Line| {
+    let text = |line: super::BlamedValue| {
         let earlier = if line.or_earlier { " or earlier" } else { "" };
         let version = &versions[line.origin].document.key().version;
         format!("{} {version}{earlier}", &line.pointer["/schema".len()..])

@@ -1,9 +1,8 @@
-
 use aws_lc_rs::signature::Ed25519KeyPair;
 
 use super::Catalog;
 use crate::{
-    attestation::{Attestation, NotAttested, Statement},
+    attestation::{Attestation, AttestationMismatch, Statement},
     checkpoint::VerifierKey,
     timestamp::Timestamp,
 };
@@ -15,7 +14,7 @@ impl Attestation {
     }
 
     /// Verifies the signature over this catalog by this key.
-    pub fn verify(&self, catalog: &Catalog, key: &VerifierKey) -> Result<(), NotAttested> {
+    pub fn verify(&self, catalog: &Catalog, key: &VerifierKey) -> Result<(), AttestationMismatch> {
         self.verify_statement(&catalog.statement(), key)
     }
 }
@@ -59,8 +58,8 @@ mod tests {
         let elsewhere = Catalog::empty(RegistryId::new("another"));
         let later = state.at(Revision(1), state.chain());
         let forked = state.at(Revision(0), ChainHash::genesis(elsewhere.registry()));
-        let scope = Scope::of_roots(&["team/*"]).unwrap();
-        let part = state.clone().as_part(Arc::new(scope));
+        let scope = Scope::from_roots(&["team/*"]).unwrap();
+        let part = state.clone().with_scope(Arc::new(scope));
         for other in [&elsewhere, &later, &forked, &part] {
             assert!(attestation.verify(other, &key).is_err(), "{other:?}");
         }

@@ -6,7 +6,7 @@ use super::{Catalog, Record};
 use crate::{
     compatibility::Mode,
     reference::Key,
-    setting::{Selector, Set},
+    setting::{Selector, SelectorSettings},
 };
 
 /// An entity that exists in only one of two catalogs, or whose lifecycle differs.
@@ -26,9 +26,9 @@ pub struct SettingDifference<'a> {
     /// The selector of the setting.
     pub on: &'a Selector,
     /// The setting in the first catalog; `None` if it was never set.
-    pub old: Option<&'a Set>,
+    pub old: Option<&'a SelectorSettings>,
     /// The setting in the second catalog; `None` if it was never set.
-    pub new: Option<&'a Set>,
+    pub new: Option<&'a SelectorSettings>,
 }
 
 impl Catalog {
@@ -69,7 +69,7 @@ impl Catalog {
 }
 
 /// The values of a setting without its revision.
-fn values(set: Option<&Set>) -> (bool, Option<&str>, Option<Mode>) {
+fn values(set: Option<&SelectorSettings>) -> (bool, Option<&str>, Option<Mode>) {
     let owner = set.and_then(|set| set.owner.as_deref());
     (set.is_some_and(|set| set.archived), owner, set.and_then(|set| set.compatibility))
 }

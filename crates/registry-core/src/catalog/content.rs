@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    fn of<'a>(lines: impl IntoIterator<Item = &'a String>) -> Content {
+    fn from_lines<'a>(lines: impl IntoIterator<Item = &'a String>) -> Content {
         let mut content = Content::default();
         lines.into_iter().for_each(|line| content.insert(line));
         content
@@ -218,7 +218,7 @@ mod tests {
             let mut hashes: Vec<Hash> = lines.iter().map(|l| Sha256::digest(l).into()).collect();
             hashes.sort_unstable();
             prop_assert_eq!(content.digest(), direct(&hashes, 0));
-            prop_assert_eq!(content.digest(), of(lines.iter().rev()).digest());
+            prop_assert_eq!(content.digest(), from_lines(lines.iter().rev()).digest());
             prop_assert_eq!(content.root.len(), lines.len());
             // Earlier clones are unaffected by later changes.
             for (copy, digest) in before {

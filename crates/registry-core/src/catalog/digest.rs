@@ -11,7 +11,7 @@ use crate::{
     document::Digest,
     lifecycle::Lifecycle,
     scope::Scope,
-    setting::{Selector, Set},
+    setting::{Selector, SelectorSettings},
 };
 
 impl Catalog {
@@ -61,7 +61,7 @@ pub(super) fn entity_line(record: &Record) -> String {
 }
 
 /// The line of a setting in the digests.
-pub(super) fn setting_line(on: &Selector, set: &Set) -> String {
+pub(super) fn setting_line(on: &Selector, set: &SelectorSettings) -> String {
     format!("{on} {}\n", json(set))
 }
 

@@ -46,7 +46,7 @@ impl Catalog {
     /// makes the cost proportional to the changes. Returns `None` if an entity has disappeared,
     /// because then `earlier` has another history.
     pub fn changed_since(&self, earlier: &Self) -> Option<Vec<Arc<Record>>> {
-        let step = self.step_from(earlier);
+        let step = self.delta_from(earlier);
         step.removed.is_empty().then_some(step.put)
     }
 }

@@ -1,4 +1,3 @@
-
 use std::sync::Arc;
 
 use super::{Action, Change, Commit, InvalidCommit, SealedCommit};
@@ -30,7 +29,7 @@ fn sealed() -> SealedCommit {
             Change { key: document.key().clone(), action: register },
             Change {
                 key: document.key().clone(),
-                action: Action::Deprecate(Notice::saying(Some("old"))),
+                action: Action::Deprecate(Notice::with_message(Some("old"))),
             },
         ],
         ..Commit::default()

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The required direction of compatibility.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum CompatibilityDirection {
     /// Users of the old version can switch to the new one.
     Backward,
     /// Users of the new version can switch to the old one.
@@ -15,7 +15,7 @@ pub enum Direction {
     Full,
 }
 
-impl Direction {
+impl CompatibilityDirection {
     /// Describes a violation in this direction.
     pub fn broken(self, old: &impl fmt::Display, new: &impl fmt::Display) -> String {
         match self {
@@ -60,12 +60,12 @@ impl Mode {
     ];
 
     /// The direction of the comparison; `None` if versions are not compared.
-    pub fn direction(self) -> Option<Direction> {
+    pub fn direction(self) -> Option<CompatibilityDirection> {
         match self {
             Self::None => None,
-            Self::Backward | Self::BackwardTransitive => Some(Direction::Backward),
-            Self::Forward | Self::ForwardTransitive => Some(Direction::Forward),
-            Self::Full | Self::FullTransitive => Some(Direction::Full),
+            Self::Backward | Self::BackwardTransitive => Some(CompatibilityDirection::Backward),
+            Self::Forward | Self::ForwardTransitive => Some(CompatibilityDirection::Forward),
+            Self::Full | Self::FullTransitive => Some(CompatibilityDirection::Full),
         }
     }
 

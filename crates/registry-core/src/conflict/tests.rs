@@ -1,9 +1,8 @@
-
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{OnConflict, Settled, Settlement};
+use super::{OnConflict, Resolution, ResolvedBatch};
 use crate::{
     catalog::Catalog,
     document::Document,
@@ -14,23 +13,23 @@ use crate::{
     },
 };
 
-fn settle(catalog: &Catalog, batch: &[Proposed], how: OnConflict) -> Settled {
-    super::settle(catalog, batch, how).unwrap()
+fn settle(catalog: &Catalog, batch: &[Proposed], how: OnConflict) -> ResolvedBatch {
+    super::resolve_conflicts(catalog, batch, how).unwrap()
 }
 
-fn lines(settled: &Settled) -> Vec<String> {
-    let line = |settlement: &Settlement| match settlement {
-        Settlement::Skipped(key) => format!("skip {key}"),
-        Settlement::Bumped { from, to } => format!("{from} -> {}", to.version),
+fn lines(settled: &ResolvedBatch) -> Vec<String> {
+    let line = |settlement: &Resolution| match settlement {
+        Resolution::Skipped(key) => format!("skip {key}"),
+        Resolution::Bumped { from, to } => format!("{from} -> {}", to.version),
     };
-    settled.settlements.iter().map(line).collect()
+    settled.resolutions.iter().map(line).collect()
 }
 
-fn batch(settled: &Settled) -> Vec<Proposed> {
+fn batch(settled: &ResolvedBatch) -> Vec<Proposed> {
     settled.changes.iter().map(|(_, proposed)| proposed.clone()).collect()
 }
 
-fn accepted(catalog: &Catalog, settled: &Settled) -> usize {
+fn accepted(catalog: &Catalog, settled: &ResolvedBatch) -> usize {
     let plan = plan(catalog, &batch(settled));
     assert!(plan.is_acceptable(), "{:?}", plan.diagnostics);
     plan.changes().count()
@@ -142,7 +141,8 @@ fn bump_without_successor_is_reported() {
         let change = if last.starts_with("1.") { "string" } else { "integer" };
         let before = catalog(&[at(last, &json!({ "type": "string" }))]);
         let batch = [at(last, &json!({ "type": change, "title": "A" }))];
-        let error = super::settle(&before, &batch, OnConflict::Bump).unwrap_err().to_string();
+        let error =
+            super::resolve_conflicts(&before, &batch, OnConflict::Bump).unwrap_err().to_string();
         assert!(error.contains(&format!("no version comes after {last}: give it")), "{error}");
     }
 }

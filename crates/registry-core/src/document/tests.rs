@@ -1,4 +1,3 @@
-
 use serde_json::{Value, json};
 
 use super::{Digest, Document, InvalidDocument, canonical_bytes, exact_bytes, parse_json};
@@ -176,7 +175,7 @@ fn verify_rejects_other_digest_or_kind() {
         "{kind}"
     );
     let text = bytes::Bytes::from_static(b"{");
-    let error = Document::verify(Kind::Tool, text.clone(), Digest::of(&text)).unwrap_err();
+    let error = Document::verify(Kind::Tool, text.clone(), Digest::compute(&text)).unwrap_err();
     assert!(matches!(error, InvalidDocument::Json(_)));
 }
 

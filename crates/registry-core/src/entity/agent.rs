@@ -7,7 +7,7 @@ mod skill;
 
 use std::collections::HashSet;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -80,8 +80,8 @@ impl Agent {
     }
 
     /// Calls `found` with each list of dependencies and its location.
-    pub(crate) fn each_dependency_list(&self, found: &mut dyn FnMut(&[Dependency], At<'_>)) {
-        self.capabilities.each_dependency_list(At::ROOT.member("capabilities"), found);
+    pub(crate) fn each_dependency_list(&self, found: &mut dyn FnMut(&[Dependency], Location<'_>)) {
+        self.capabilities.each_dependency_list(Location::ROOT.member("capabilities"), found);
     }
 
     /// The skill with this id.
@@ -89,7 +89,7 @@ impl Agent {
         self.skills.iter().find(|skill| skill.id == id)
     }
 
-    pub(crate) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (name, version) = (fields.name(Kind::Agent, "name"), fields.version("version"));
         let description = fields.required_string("description");
@@ -134,7 +134,7 @@ impl Agent {
 fn read_skill(
     problems: &Problems,
     value: &Value,
-    at: At<'_>,
+    at: Location<'_>,
     seen: &mut HashSet<String>,
 ) -> Option<Skill> {
     let skill = Skill::read(problems, value, at)?;
@@ -146,7 +146,7 @@ fn read_skill(
 }
 
 impl Provider {
-    fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let organization = fields.required_string("organization");
         let url = fields.optional_string("url");

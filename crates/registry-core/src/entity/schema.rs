@@ -1,6 +1,6 @@
 //! A reusable, versioned JSON Schema.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -24,7 +24,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    pub(crate) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (name, version) = (fields.name(Kind::Schema, "name"), fields.version("version"));
         let description = fields.optional_string("description");

@@ -1,6 +1,6 @@
 //! An MCP server and the tool versions that it provides.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -48,7 +48,7 @@ impl Exposure {
         }
     }
 
-    fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let text = problems.string(value, at)?;
         let found = Self::ALL.into_iter().find(|e| e.as_str() == text);
         if found.is_none() {
@@ -69,7 +69,7 @@ pub struct Provision {
 }
 
 impl Server {
-    pub(crate) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (name, version) = (fields.name(Kind::Server, "name"), fields.version("version"));
         let description = fields.optional_string("description");
@@ -83,7 +83,7 @@ impl Server {
 }
 
 impl Provision {
-    fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (tool, version) = (fields.name(Kind::Tool, "tool"), fields.version("version"));
         fields.finish();

@@ -5,7 +5,7 @@ mod hints;
 mod meta;
 mod source;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -120,7 +120,7 @@ impl Dependency {
         Key::new(self.target.kind(), self.name.clone(), self.version.clone())
     }
 
-    pub(crate) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let target = match fields.required_string("type").as_deref() {
             Some("tool") => Some(DependencyTarget::Tool),
@@ -144,7 +144,7 @@ impl Dependency {
 }
 
 impl Tool {
-    pub(crate) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (name, version) = (fields.name(Kind::Tool, "name"), fields.version("version"));
         let (title, description) =
@@ -205,10 +205,11 @@ impl Implementation {
                 let message =
                     format!("a tool needs exactly one of `source` and `spec`, but has {has}");
                 let at = fields.here().to_string();
-                problems
-                    .push(Diagnostic::error(Code::ImplementationAmbiguous, at, message).with_help(
+                problems.push(
+                    Diagnostic::error(Code::ImplementationAmbiguous, at, message).with_help(
                         "keep `source` for an upstream tool or `spec` for a composition",
-                    ));
+                    ),
+                );
                 None
             }
         }

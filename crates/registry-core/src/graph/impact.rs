@@ -22,13 +22,13 @@ use crate::{
 
 /// A hypothetical change of an entity.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Planned {
+pub enum HypotheticalChange {
     /// Retirement.
     Retire,
     /// Deprecation.
     Deprecate,
     /// Replacement by another version, registered or not.
-    Change(Arc<Document>),
+    Replace(Arc<Document>),
 }
 
 /// The effect on one dependent.
@@ -64,7 +64,7 @@ pub struct Affected {
 
 /// The comparison of a replacement with the replaced version.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
+pub struct ReplacementComparison {
     /// The replaced version.
     pub old: Version,
     /// The replacing version.
@@ -79,7 +79,7 @@ pub struct Impact {
     /// The findings of validation for the change itself.
     pub findings: Vec<Diagnostic>,
     /// The comparison of a replacement with the replaced version.
-    pub comparison: Option<Compared>,
+    pub comparison: Option<ReplacementComparison>,
     /// The dependents up to the requested number: breaking ones first, then by distance.
     pub affected: Vec<Affected>,
     /// The number of dependents.
@@ -100,19 +100,19 @@ impl Impact {
 }
 
 /// Analyzes a change of a registered entity and returns at most `most` dependents.
-pub fn impact(catalog: &Catalog, key: &Key, planned: &Planned, most: usize) -> Impact {
-    let reach = Reach::of(catalog, [key], Direction::Dependents, None);
+pub fn impact(catalog: &Catalog, key: &Key, planned: &HypotheticalChange, most: usize) -> Impact {
+    let reach = Reach::from_roots(catalog, [key], Direction::Dependents, None);
     let records: Vec<Arc<Record>> =
         reach.nodes()[1..].iter().filter_map(|node| catalog.find(&node.key).cloned()).collect();
     let (findings, comparison, mut effects) = match planned {
-        Planned::Retire => {
+        HypotheticalChange::Retire => {
             (lifecycle(catalog, key, LifecycleState::Retired), None, retire(&records))
         }
-        Planned::Deprecate => {
+        HypotheticalChange::Deprecate => {
             let effects = records.iter().map(|record| (idle(record), Vec::new())).collect();
             (lifecycle(catalog, key, LifecycleState::Deprecated), None, effects)
         }
-        Planned::Change(document) => change(catalog, key, document, &records),
+        HypotheticalChange::Replace(document) => change(catalog, key, document, &records),
     };
     let count = |wanted| effects.iter().filter(|(effect, _)| *effect == wanted).count();
     let [breaking, undecided, unchecked] =
@@ -173,7 +173,7 @@ fn change(
     key: &Key,
     document: &Arc<Document>,
     dependents: &[Arc<Record>],
-) -> (Vec<Diagnostic>, Option<Compared>, Effects) {
+) -> (Vec<Diagnostic>, Option<ReplacementComparison>, Effects) {
     let moving: Vec<Arc<Document>> = dependents
         .iter()
         .filter(|record| idle(record) == Effect::Affected)
@@ -188,7 +188,7 @@ fn change(
     let (comparison, mut found) = match promises {
         Some(Promises { of_change: found, of_dependents }) => {
             let (old, new) = (key.version.clone(), document.key().version.clone());
-            (Some(Compared { old, new, found }), of_dependents)
+            (Some(ReplacementComparison { old, new, found }), of_dependents)
         }
         None => (None, HashMap::new()),
     };

@@ -27,7 +27,7 @@ pub struct Paths {
 /// The `most` shortest paths from an entity to one of its dependencies; empty if it does not depend
 /// on it.
 pub fn paths(catalog: &Catalog, from: &Key, to: &Key, most: usize) -> Paths {
-    let reach = Reach::of(catalog, [from], Direction::Dependencies, None);
+    let reach = Reach::from_roots(catalog, [from], Direction::Dependencies, None);
     let Some(goal) = reach.nodes().iter().position(|node| node.key == *to) else {
         return Paths::default();
     };

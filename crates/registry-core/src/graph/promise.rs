@@ -8,11 +8,11 @@ use std::{
     sync::Arc,
 };
 
-use schema_compat::compatibility::{Budget, Difference, Doubt};
+use schema_compat::compatibility::{Budget, Difference, UndecidedCheck};
 
 use crate::{
     catalog::Catalog,
-    compatibility::{Comparison, Direction, Outcome, compare},
+    compatibility::{Comparison, CompatibilityDirection, Outcome, compare},
     diagnostic::{Code, Diagnostic},
     document::Document,
     edges::{Reference, Relation, references},
@@ -36,7 +36,7 @@ pub(super) fn promises(
     (old, new): (&Document, &Arc<Document>),
     dependents: &[Arc<Document>],
 ) -> Promises {
-    let world = World::of(catalog, (old.key(), new), dependents);
+    let world = World::new(catalog, (old.key(), new), dependents);
     let mut budget = Budget::of_batch();
     let mut compared = HashMap::new();
     let before = std::iter::once(old).chain(dependents.iter().map(|document| &**document));
@@ -44,7 +44,8 @@ pub(super) fn promises(
         let Some(after) = world.after(document.key()) else { continue };
         let resolve = |key: &Key| world.find(key);
         let (before, after) = (document.entity(), after.entity());
-        let mut found = compare(before, after, Direction::Backward, &resolve, &mut budget);
+        let mut found =
+            compare(before, after, CompatibilityDirection::Backward, &resolve, &mut budget);
         let places = found.differences.iter_mut().filter_map(|found| found.elsewhere.as_mut());
         for text in places.chain(found.doubts.iter_mut().map(|doubt| &mut doubt.reason)) {
             *text = world.told(text);
@@ -80,7 +81,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    fn of(
+    fn new(
         catalog: &'a Catalog,
         (old, new): (&'a Key, &Arc<Document>),
         dependents: &'a [Arc<Document>],
@@ -137,13 +138,13 @@ fn own(document: &Document, found: &Comparison) -> Vec<Diagnostic> {
         let message = difference.explain(version, &"the moved one");
         Diagnostic::error(Code::BreakingChange, difference.pointer.clone(), message).with_help(HELP)
     };
-    let doubt = |doubt: &Doubt| {
+    let doubt = |doubt: &UndecidedCheck| {
         let message = format!("compatibility could not be decided: {}", doubt.reason);
         Diagnostic::warning(Code::CompatibilityUndecided, doubt.pointer.clone(), message)
     };
     let breaks = found.differences.iter().map(breaks);
     let all = breaks.chain(found.doubts.iter().map(doubt));
-    all.map(|found| found.about(0, document.key())).collect()
+    all.map(|found| found.for_change(0, document.key())).collect()
 }
 
 /// The calls of a dependent before and after the change or move of their target.
@@ -152,7 +153,7 @@ fn call(
     reference: &Reference,
     (target, name, found): (&Document, &str, &Comparison),
 ) -> Option<Diagnostic> {
-    let found = of_skill(found, target.entity(), skill(document, reference).as_deref());
+    let found = for_skill(found, target.entity(), skill(document, reference).as_deref());
     let before = &reference.key.version;
     let problem = match found.outcome() {
         Outcome::Identical | Outcome::Compatible => return None,
@@ -171,7 +172,7 @@ fn call(
             Diagnostic::warning(Code::CompatibilityUndecided, reference.pointer.clone(), message)
         }
     };
-    Some(problem.about(0, document.key()))
+    Some(problem.for_change(0, document.key()))
 }
 
 /// The skill named by a dependency.
@@ -181,7 +182,7 @@ fn skill(document: &Document, reference: &Reference) -> Option<String> {
 }
 
 /// The findings for the callers of one skill. Validation reports a missing skill.
-fn of_skill(found: &Comparison, target: &Entity, skill: Option<&str>) -> Comparison {
+fn for_skill(found: &Comparison, target: &Entity, skill: Option<&str>) -> Comparison {
     let mut found = found.clone();
     let Entity::Agent(agent) = target else { return found };
     let concerns = |pointer: &str| {

@@ -55,7 +55,7 @@ pub struct Reach {
 
 impl Reach {
     /// Traverses from the registered roots up to this distance.
-    pub fn of<'a>(
+    pub fn from_roots<'a>(
         catalog: &Catalog,
         roots: impl IntoIterator<Item = &'a Key>,
         direction: Direction,

@@ -28,7 +28,8 @@ pub(super) fn moved(
         match Document::parse(document.key().kind, &rewritten(document, &renamed)) {
             Ok(document) => batch.push(Proposed::Register(Arc::new(document))),
             Err(found) => {
-                unreadable.extend(found.into_iter().map(|found| found.about(0, document.key())));
+                unreadable
+                    .extend(found.into_iter().map(|found| found.for_change(0, document.key())));
             }
         }
     }

@@ -1,4 +1,3 @@
-
 mod impact;
 
 use std::collections::BTreeSet;
@@ -68,7 +67,7 @@ fn dependents_are_direct_and_transitive() {
 fn reach_orders_by_distance_with_shortest_paths() {
     let registry = registry();
     let roots: [Key; 1] = ["agent/boss@1.0.0".parse().unwrap()];
-    let walk = |deepest| Reach::of(&registry, &roots, Direction::Dependencies, deepest);
+    let walk = |deepest| Reach::from_roots(&registry, &roots, Direction::Dependencies, deepest);
     let all = walk(None);
     let lines: Vec<String> =
         all.nodes().iter().map(|node| format!("{} {}", node.depth, node.key)).collect();
@@ -148,7 +147,7 @@ fn dependents_handles_ten_thousand_entities() {
     batch.extend((0..10_000).map(|i| renamed(&source_tool("read", "files"), &format!("r{i}"))));
     let registry = catalog_of_many(&batch);
     let root: Key = "server/files@1.0.0".parse().unwrap();
-    let reach = Reach::of(&registry, [&root], Direction::Dependents, None);
+    let reach = Reach::from_roots(&registry, [&root], Direction::Dependents, None);
     assert_eq!(reach.nodes().len(), 10_002);
     assert_eq!(reach.steps(&registry, 100)[0].len(), 99);
 }

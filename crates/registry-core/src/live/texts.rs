@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schema_compat::json_schema::each_object;
 use serde_json::{Map, Value};
 
-use super::{Class, Comparison, Difference};
+use super::{Class, Comparison, LiveDifference};
 use crate::{
     kind::Kind,
     text::{Sign, each_text, mentioned, phrases},
@@ -44,7 +44,8 @@ impl Comparison<'_> {
             Some(change) => (Class::Cosmetic, change.to_owned()),
             None => return,
         };
-        self.found.push(Difference { signs, ..Difference::new(class, tool, pointer, what) });
+        self.found
+            .push(LiveDifference { signs, ..LiveDifference::new(class, tool, pointer, what) });
     }
 
     /// Signs in phrases that were not in the registered texts.

@@ -5,13 +5,14 @@
 use std::collections::BTreeSet;
 
 use schema_compat::{
-    compatibility::Difference as SchemaDifference, pointer::pointer_join, schema_compile::compile,
+    compatibility::LiveDifference as SchemaDifference, pointer::pointer_join,
+    schema_compile::compile,
 };
 use serde_json::{Map, Value};
 
-use super::{Class, Comparison, Difference};
+use super::{Class, Comparison, LiveDifference};
 use crate::{
-    compatibility::{self, Direction, Outcome, compare},
+    compatibility::{self, CompatibilityDirection, Outcome, compare},
     document::canonical_bytes,
     entity::{Entity, TaskSupport, Tool, tool::is_reserved_meta_key},
     reference::Key,
@@ -162,7 +163,7 @@ impl Comparison<'_> {
         before: &Map<String, Value>,
         after: &Map<String, Value>,
     ) {
-        let [old, new] = [before, after].map(TaskSupport::of);
+        let [old, new] = [before, after].map(TaskSupport::from_execution);
         if old == new {
             return;
         }
@@ -220,7 +221,8 @@ impl Comparison<'_> {
         (old, new): (&'e Entity, &'e Entity),
         resolve: compatibility::Resolve<'e>,
     ) -> bool {
-        let backward = compare(old, new, Direction::Backward, resolve, &mut self.budget);
+        let backward =
+            compare(old, new, CompatibilityDirection::Backward, resolve, &mut self.budget);
         match backward.outcome() {
             Outcome::Identical => return true,
             Outcome::Breaking | Outcome::Undecided => {
@@ -229,7 +231,7 @@ impl Comparison<'_> {
             }
             Outcome::Compatible => {}
         }
-        let forward = compare(old, new, Direction::Forward, resolve, &mut self.budget);
+        let forward = compare(old, new, CompatibilityDirection::Forward, resolve, &mut self.budget);
         // Existing calls keep working, but the schema may have become wider.
         if let (true, Some(doubt)) = (forward.differences.is_empty(), forward.doubts.first()) {
             let what = "the schema is compatible; it may be wider or narrower";
@@ -246,10 +248,10 @@ impl Comparison<'_> {
         for difference in &comparison.differences {
             let what = difference.explain(&"the registered one", &"the live one");
             let SchemaDifference { demand, pointer, instance, .. } = difference;
-            self.found.push(Difference {
+            self.found.push(LiveDifference {
                 keyword: demand.keyword().map(str::to_owned),
                 instance: instance.clone(),
-                ..Difference::new(class, tool, pointer, what)
+                ..LiveDifference::new(class, tool, pointer, what)
             });
         }
         for doubt in &comparison.doubts {

@@ -22,7 +22,7 @@ use crate::{
     catalog::Catalog,
     kind::Kind,
     scope::Scope,
-    setting::{Selector, Set},
+    setting::{Selector, SelectorSettings},
 };
 
 /// Writes a catalog with all members that [`read_export`] needs to restore and verify it.
@@ -43,12 +43,12 @@ pub fn write_export(catalog: &Catalog) -> Vec<u8> {
         let documents = catalog.of_kind(kind).map(|(_, record)| record.document.bytes().clone());
         list(&mut out, member_of(kind), documents);
     }
-    list(&mut out, "records", catalog.iter().map(|(_, record)| json(&WrittenRecord::of(record))));
+    list(&mut out, "records", catalog.iter().map(|(_, record)| json(&WrittenRecord::new(record))));
     if **catalog.scope() != Scope::Everything {
         let _ = write!(out, ",\n\"scope\":{}", json(&**catalog.scope()));
     }
     if let Some(attestation) = catalog.attestation() {
-        let _ = write!(out, ",\n\"attestation\":{}", json(&WrittenAttestation::of(attestation)));
+        let _ = write!(out, ",\n\"attestation\":{}", json(&WrittenAttestation::new(attestation)));
     }
     if !catalog.settings().is_empty() {
         let settings = catalog.settings().iter().map(|(on, set)| json(&WrittenSet { on, set }));
@@ -63,7 +63,7 @@ pub fn write_export(catalog: &Catalog) -> Vec<u8> {
 struct WrittenSet<'a> {
     on: &'a Selector,
     #[serde(flatten)]
-    set: &'a Set,
+    set: &'a SelectorSettings,
 }
 
 fn list(out: &mut Vec<u8>, name: &str, lines: impl Iterator<Item = impl AsRef<[u8]>>) {

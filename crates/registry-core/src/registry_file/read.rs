@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, str::FromStr, sync::Arc};
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
@@ -35,7 +35,7 @@ pub(super) fn member_of(kind: Kind) -> &'static str {
 pub(super) fn read(value: &Value) -> Result<RegistryFile, FileError> {
     let mut builder = Builder::default();
     let problems = Problems::default();
-    if let Some(fields) = problems.object(value, At::ROOT) {
+    if let Some(fields) = problems.object(value, Location::ROOT) {
         match schema_version(&problems, &fields) {
             Some(SchemaVersion::V2) => read_v2(&mut builder, &problems, fields),
             Some(SchemaVersion::V1) => v1::read(&mut builder, &problems, fields),
@@ -241,7 +241,7 @@ impl Written {
         let own: Map<String, Value> =
             LIFECYCLE.iter().filter_map(|name| document.remove_entry(*name)).collect();
         let own = Value::Object(own);
-        let fields = problems.object(&own, At::ROOT)?;
+        let fields = problems.object(&own, Location::ROOT)?;
         let deprecated = fields.optional_bool("deprecated").unwrap_or_default();
         let retired = fields.optional_bool("retired").unwrap_or_default();
         let notice = Notice {

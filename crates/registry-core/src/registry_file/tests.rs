@@ -1,4 +1,3 @@
-
 use serde_json::{Value, json};
 
 use super::{FileError, RegistryFile, write, write_export};
@@ -177,10 +176,7 @@ fn v1_file_with_nested_implementation_parses() {
     let source = json!({ "server": "s", "target": "t", "tool": "t" });
     let both = json!({ "schemaVersion": "1.0", "tools": [{ "name": "t", "source": source }] });
     let both = refused(&both);
-    assert!(
-        both[0].ends_with("/source/target: `target` is `t`, but `server` is `s`"),
-        "{both:?}"
-    );
+    assert!(both[0].ends_with("/source/target: `target` is `t`, but `server` is `s`"), "{both:?}");
 }
 
 #[test]

@@ -38,8 +38,8 @@ pub(super) fn read(builder: &mut Builder, problems: &Problems, fields: Fields<'_
         "write \"schemaVersion\": \"2.0\" and give each tool a version; `registryctl export` writes it so",
     ));
     let tools = entities(problems, &fields, "tools");
-    let versions = Versions::of(tools);
-    Targets::of(tools).propose(builder, &versions);
+    let versions = Versions::new(tools);
+    Targets::new(tools).propose(builder, &versions);
     for (i, tool) in tools.iter().enumerate() {
         let pointer = format!("/tools/{i}");
         let migrated = match tool {
@@ -116,7 +116,7 @@ fn depends(spec: &Value, versions: &Versions<'_>) -> Vec<Value> {
 struct Versions<'a>(HashMap<&'a str, &'a str>);
 
 impl<'a> Versions<'a> {
-    fn of(tools: &'a [Value]) -> Self {
+    fn new(tools: &'a [Value]) -> Self {
         let mut versions = HashMap::new();
         for tool in tools {
             if let Some(name) = text(tool, "name") {
@@ -139,7 +139,7 @@ fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
 struct Targets<'a>(BTreeMap<&'a str, BTreeMap<&'a str, usize>>);
 
 impl<'a> Targets<'a> {
-    fn of(tools: &'a [Value]) -> Self {
+    fn new(tools: &'a [Value]) -> Self {
         let mut used: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
         for (i, tool) in tools.iter().enumerate() {
             let holder = tool.get("implementation").unwrap_or(tool);

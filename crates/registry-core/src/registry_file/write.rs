@@ -45,7 +45,7 @@ struct Written<'a> {
 
 /// Writes a catalog as a file that [`super::RegistryFile::parse`] reads.
 pub fn write(catalog: &Catalog) -> Vec<u8> {
-    let of = |kind| catalog.of_kind(kind).map(|(_, record)| Written::of(record)).collect();
+    let of = |kind| catalog.of_kind(kind).map(|(_, record)| Written::new(record)).collect();
     let file = File {
         schema_version: "2.0",
         schemas: of(Kind::Schema),
@@ -60,7 +60,7 @@ pub fn write(catalog: &Catalog) -> Vec<u8> {
 }
 
 impl<'a> Written<'a> {
-    fn of(record: &'a Record) -> Self {
+    fn new(record: &'a Record) -> Self {
         let state = record.lifecycle.state;
         Self {
             entity: record.document.entity(),

@@ -1,4 +1,3 @@
-
 use super::{Constraint, Requirement, Wanted, resolve};
 use crate::{
     Catalog,

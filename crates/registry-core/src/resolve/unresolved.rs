@@ -7,7 +7,7 @@ use crate::{catalog::Record, lifecycle::LifecycleState, limits, reference::Key, 
 
 /// The reason why a version does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeftOut {
+pub enum MismatchReason {
     /// The constraint excludes it.
     Outside,
     /// It is a pre-release, and the constraint names none of the same release.
@@ -16,8 +16,8 @@ pub enum LeftOut {
     Retired,
 }
 
-impl LeftOut {
-    fn of(constraint: &Constraint, version: &Version) -> Self {
+impl MismatchReason {
+    fn explain(constraint: &Constraint, version: &Version) -> Self {
         if constraint.admits(version) {
             return Self::Retired;
         }
@@ -32,7 +32,9 @@ impl LeftOut {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Outside => "does not match",
-            Self::Prerelease => "is a pre-release, and the constraint names no pre-release of this release",
+            Self::Prerelease => {
+                "is a pre-release, and the constraint names no pre-release of this release"
+            }
             Self::Retired => "is retired and matches only by its exact version",
         }
     }
@@ -46,7 +48,7 @@ pub struct Candidate {
     /// The lifecycle state.
     pub state: LifecycleState,
     /// The reason.
-    pub left_out: LeftOut,
+    pub reason: MismatchReason,
 }
 
 /// A requirement without a matching version.
@@ -68,8 +70,8 @@ impl Unresolved {
     ) -> Self {
         let candidate = |(key, record): &(&Key, &Arc<Record>)| {
             let version = key.version.clone();
-            let left_out = LeftOut::of(&required.constraint, &version);
-            Candidate { version, state: record.lifecycle.state, left_out }
+            let reason = MismatchReason::explain(&required.constraint, &version);
+            Candidate { version, state: record.lifecycle.state, reason }
         };
         let versions: Vec<_> = versions.collect();
         let newest = versions.iter().rev().take(limits::CANDIDATES);
@@ -85,9 +87,9 @@ impl fmt::Display for Unresolved {
             return write!(f, "no version of {kind}/{name} is registered");
         }
         write!(f, "no version of {kind}/{name} matches `{constraint}`: ")?;
-        for (i, Candidate { version, left_out, .. }) in candidates.iter().enumerate() {
+        for (i, Candidate { version, reason, .. }) in candidates.iter().enumerate() {
             let comma = if i == 0 { "" } else { ", " };
-            write!(f, "{comma}{version} {}", left_out.as_str())?;
+            write!(f, "{comma}{version} {}", reason.as_str())?;
         }
         match total - candidates.len() {
             0 => Ok(()),

@@ -15,7 +15,7 @@ use schema_compat::compatibility::Budget;
 use super::proposal::{New, Proposal};
 use crate::{
     LifecycleState,
-    compatibility::{Comparison, Direction, Outcome, Resolve, compare},
+    compatibility::{Comparison, CompatibilityDirection, Outcome, Resolve, compare},
     diagnostic::{Code, Diagnostic},
     kind::Kind,
     name::Name,
@@ -62,7 +62,7 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
 struct Check<'c, 'a> {
     proposal: &'c Proposal<'a>,
     new: &'c New<'a>,
-    direction: Direction,
+    direction: CompatibilityDirection,
     /// The severity: a warning for restored releases, which were accepted before.
     report: fn(Code, String, String) -> Diagnostic,
     highest: Option<&'c Version>,

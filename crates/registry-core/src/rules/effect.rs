@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use super::Proposed;
 use crate::{
     catalog::Catalog,
-    commit::{Action, Change, unfit_for_message},
+    commit::{Action, Change, invalid_message_char},
     diagnostic::{Code, Diagnostic},
     document::Document,
     lifecycle::{LifecycleState, Notice},
@@ -30,7 +30,7 @@ pub(super) fn effects(
             }
         };
         effects.push(effect.unwrap_or_else(|problem| {
-            found.push(problem.about(i, proposed.key()));
+            found.push(problem.for_change(i, proposed.key()));
             None
         }));
     }
@@ -189,7 +189,7 @@ fn unfit_text(text: &str, at: &str) -> Option<Diagnostic> {
         let message = format!("the reason has more than {} bytes", limits::MESSAGE_BYTES);
         (message, "shorten it, and link to a longer text")
     } else {
-        let unfit = unfit_for_message(text)?;
+        let unfit = invalid_message_char(text)?;
         (format!("the reason has the control character {unfit:?}"), "remove it")
     };
     Some(Diagnostic::error(Code::DocumentInvalid, at, message).with_help(help))

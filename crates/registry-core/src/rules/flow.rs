@@ -17,7 +17,7 @@ use crate::{
     entity::{Agent, Effect, Entity, Hints, Implementation, Skill, Tool},
     limits,
     reference::Key,
-    schema_inline::Budget,
+    schema_inline::InlineBudget,
     spec::{
         Composition, Target,
         types::{self, Signature},
@@ -28,7 +28,7 @@ use crate::{
 /// Checks every new composition with valid grammar.
 pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     let mut pool = Comparing::of(limits::FLOW_STEPS);
-    let mut inlining = Budget::of_server();
+    let mut inlining = InlineBudget::for_server();
     let compositions = proposal.new.iter().filter_map(|new| {
         let Entity::Tool(tool) = new.entity() else { return None };
         let Implementation::Spec(spec) = &tool.implementation else { return None };

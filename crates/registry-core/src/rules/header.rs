@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use schema_compat::{json_schema::each_object_at, pointer::At};
+use schema_compat::{json_schema::each_object_at, pointer::Location};
 use serde_json::{Map, Value};
 
 use super::{
@@ -23,10 +23,10 @@ use crate::{
 const ANNOTATION: &str = "x-mcp-header";
 
 pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mut Vec<Diagnostic>) {
-    let annotated = graph.leading_to(is_annotated);
+    let annotated = graph.reaching(is_annotated);
     for new in &proposal.new {
         let Some(schema) = input_schema(new) else { continue };
-        let at = At::ROOT.member("inputSchema");
+        let at = Location::ROOT.member("inputSchema");
         let mut problems = Vec::new();
         match pure_reference(schema) {
             // Many tools may refer to one schema, so only annotated schemas are checked.
@@ -51,7 +51,7 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
 /// Whether the schema contains an annotation.
 fn is_annotated(schema: &Value) -> bool {
     let mut found = false;
-    each_object_at(schema, At::ROOT, &mut |map, _| found |= map.contains_key(ANNOTATION));
+    each_object_at(schema, Location::ROOT, &mut |map, _| found |= map.contains_key(ANNOTATION));
     found
 }
 
@@ -65,7 +65,7 @@ fn input_schema<'a>(new: &New<'a>) -> Option<&'a Value> {
 /// Checks the annotations of one document, and that no reference points to an annotated schema.
 fn check_schema(
     schema: &Value,
-    at: At<'_>,
+    at: Location<'_>,
     annotated: &Leading<'_>,
     problems: &mut Vec<Diagnostic>,
 ) {
@@ -82,13 +82,17 @@ fn check_schema(
     });
     each_object_at(schema, at, &mut |map, at| {
         if map.contains_key(ANNOTATION) && !reachable.contains(&at.to_string()) {
-            let message = format!("`{ANNOTATION}` is on a property that is not reachable through `properties` alone");
+            let message = format!(
+                "`{ANNOTATION}` is on a property that is not reachable through `properties` alone"
+            );
             problems.push(invalid(at.member(ANNOTATION), message));
         }
     });
     each_reference(schema, at, &mut |key, text, at| {
         if key.is_ok_and(|key| annotated.contains(key)) {
-            let message = format!("`{text}` refers to a schema with `{ANNOTATION}`, which is not allowed behind a `$ref`");
+            let message = format!(
+                "`{text}` refers to a schema with `{ANNOTATION}`, which is not allowed behind a `$ref`"
+            );
             problems.push(invalid(at, message));
         }
     });
@@ -97,8 +101,8 @@ fn check_schema(
 /// Calls `found` for every property that is reachable from the root through `properties` alone.
 fn along_properties(
     schema: &Value,
-    at: At<'_>,
-    found: &mut dyn FnMut(&Map<String, Value>, At<'_>),
+    at: Location<'_>,
+    found: &mut dyn FnMut(&Map<String, Value>, Location<'_>),
 ) {
     let Some(Value::Object(properties)) = schema.get("properties") else { return };
     let list = at.member("properties");
@@ -128,7 +132,9 @@ fn problem_of(annotation: &Value, property: &Map<String, Value>) -> Option<Strin
         Some("integer") => unsafe_bound(property),
         _ => {
             let says = property.get("type").map_or("missing".to_owned(), ToString::to_string);
-            Some(format!("only integer, string and boolean properties can be headers, but `type` is {says}"))
+            Some(format!(
+                "only integer, string and boolean properties can be headers, but `type` is {says}"
+            ))
         }
     }
 }
@@ -150,7 +156,7 @@ fn is_token(character: char) -> bool {
     character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
 }
 
-fn invalid(at: At<'_>, message: String) -> Diagnostic {
+fn invalid(at: Location<'_>, message: String) -> Diagnostic {
     Diagnostic::error(Code::HeaderAnnotationInvalid, at.to_string(), message).with_help(
         "annotate a property of type integer, string or boolean with an HTTP field name of its own",
     )
@@ -239,7 +245,8 @@ mod tests {
             "a": { "type": "array", "items": annotated },
             "b": { "anyOf": [{ "properties": { "c": annotated } }] },
         });
-        let message = "`x-mcp-header` is on a property that is not reachable through `properties` alone";
+        let message =
+            "`x-mcp-header` is on a property that is not reachable through `properties` alone";
         assert_eq!(
             in_properties(&bad),
             [

@@ -5,7 +5,7 @@
 //! their dependents, because that registry accepted them.
 
 use super::{
-    Scope,
+    BatchOrigin,
     proposal::{New, Proposal},
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 pub(super) fn check(
     proposal: &Proposal<'_>,
     new: &New<'_>,
-    scope: Scope,
+    origin: BatchOrigin,
     found: &mut Vec<Diagnostic>,
 ) {
     for reference in new.references.iter().filter(|r| r.relation != Relation::Provides) {
@@ -26,7 +26,7 @@ pub(super) fn check(
         let report = match state {
             LifecycleState::Active => continue,
             LifecycleState::Deprecated => Diagnostic::warning,
-            LifecycleState::Retired if may_need(proposal, new.key(), &reference.key, scope) => {
+            LifecycleState::Retired if may_need(proposal, new.key(), &reference.key, origin) => {
                 Diagnostic::warning
             }
             LifecycleState::Retired => Diagnostic::error,
@@ -41,10 +41,10 @@ pub(super) fn check(
 }
 
 /// Whether a new entity may depend on a retired one because both come from another registry.
-fn may_need(proposal: &Proposal<'_>, user: &Key, target: &Key, scope: Scope) -> bool {
+fn may_need(proposal: &Proposal<'_>, user: &Key, target: &Key, origin: BatchOrigin) -> bool {
     let together = proposal.position(target).is_some();
-    match (scope, proposal.lifecycle(user).0) {
-        (Scope::File, _) | (_, LifecycleState::Deprecated) => together,
+    match (origin, proposal.lifecycle(user).0) {
+        (BatchOrigin::File, _) | (_, LifecycleState::Deprecated) => together,
         (_, LifecycleState::Active) => together && proposal.is_forced(target),
         (_, LifecycleState::Retired) => true,
     }

@@ -22,7 +22,7 @@ use crate::{
 
 /// The author of a batch with their permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claimant {
+pub struct Author {
     /// The author's team.
     pub team: Arc<str>,
     /// The names that the author may write, within what the team owns; empty means no restriction.
@@ -32,43 +32,44 @@ pub struct Claimant {
 }
 
 /// Adds to a plan the authorization findings and the owners of new names.
-pub fn claim(catalog: &Catalog, claimant: &Claimant, batch: &[Proposed], plan: &mut Plan) {
+pub fn authorize(catalog: &Catalog, author: &Author, batch: &[Proposed], plan: &mut Plan) {
     let mut found = Vec::new();
     for (i, (proposed, effect)) in batch.iter().zip(&mut plan.effects).enumerate() {
         let Some(change) = effect else { continue };
         let key = proposed.key();
         let owner = catalog.owner(key.kind, &key.name);
         let named = format!("{}/{}", key.kind, key.name);
-        let is_in_scope = claimant.scopes.is_empty()
-            || claimant.scopes.iter().any(|scope| scope.covers(key.kind, &key.name));
-        let refused = refusal(claimant, &named, owner.as_deref(), is_in_scope);
-        found.extend(refused.map(|refused| refused.about(i, key)));
+        let is_in_scope = author.scopes.is_empty()
+            || author.scopes.iter().any(|scope| scope.covers(key.kind, &key.name));
+        let refused = refusal(author, &named, owner.as_deref(), is_in_scope);
+        found.extend(refused.map(|refused| refused.for_change(i, key)));
         if let Action::Register { owner: new, .. } = &mut change.action {
-            *new = Some(owner.unwrap_or_else(|| claimant.team.clone()).to_string());
+            *new = Some(owner.unwrap_or_else(|| author.team.clone()).to_string());
         }
     }
     let known = Known { catalog, new: around_new(batch, plan), namespaces: OnceCell::new() };
     let settings = plan.settings.iter();
-    found.extend(settings.filter_map(|change| check_setting(&known, claimant, change)));
+    found.extend(settings.filter_map(|change| check_setting(&known, author, change)));
     plan.diagnostics.extend(found);
     super::errors_first(&mut plan.diagnostics);
 }
 
 fn refusal(
-    claimant: &Claimant,
+    author: &Author,
     named: &str,
     owner: Option<&str>,
     is_in_scope: bool,
 ) -> Option<Diagnostic> {
     if !is_in_scope {
-        let scopes: Vec<_> = claimant.scopes.iter().map(ToString::to_string).collect();
+        let scopes: Vec<_> = author.scopes.iter().map(ToString::to_string).collect();
         let message = format!("{named} is outside of your scopes: {}", scopes.join(", "));
         let help = "ask for a token with a scope that covers it";
         return Some(Diagnostic::error(Code::OutsideScope, "", message).with_help(help));
     }
-    let owner = owner.filter(|owner| !claimant.is_admin && **owner != *claimant.team)?;
-    let message = format!("{named} belongs to `{owner}`, but you write for `{}`", claimant.team);
-    let help = format!("ask `{owner}` to make the change, or to transfer {named} to `{}`", claimant.team);
+    let owner = owner.filter(|owner| !author.is_admin && **owner != *author.team)?;
+    let message = format!("{named} belongs to `{owner}`, but you write for `{}`", author.team);
+    let help =
+        format!("ask `{owner}` to make the change, or to transfer {named} to `{}`", author.team);
     Some(Diagnostic::error(Code::NotOwner, "", message).with_help(help))
 }
 
@@ -111,20 +112,20 @@ fn around_new(batch: &[Proposed], plan: &Plan) -> BTreeSet<Selector> {
 
 fn check_setting(
     known: &Known<'_>,
-    claimant: &Claimant,
+    author: &Author,
     SettingChange { on, setting: _ }: &SettingChange,
 ) -> Option<Diagnostic> {
     let catalog = known.catalog;
     let is_in_scope =
-        claimant.scopes.is_empty() || claimant.scopes.iter().any(|scope| scope.includes(on));
+        author.scopes.is_empty() || author.scopes.iter().any(|scope| scope.includes(on));
     let owner = match on {
         Selector::Name(kind, name) => catalog.owner(*kind, name),
         Selector::Namespace(prefix) => catalog.settings().owner_of_namespace(prefix).map(Arc::from),
         Selector::Everything => None,
     };
     let named = on.to_string();
-    let refused = refusal(claimant, &named, owner.as_deref(), is_in_scope);
-    if refused.is_some() || claimant.is_admin {
+    let refused = refusal(author, &named, owner.as_deref(), is_in_scope);
+    if refused.is_some() || author.is_admin {
         return refused;
     }
     // Only an admin may set something on an unowned selector, or one without entities. Settings are
@@ -158,9 +159,9 @@ mod tests {
         setting::Setting,
     };
 
-    fn claimant(team: &str, scopes: &[&str]) -> Claimant {
+    fn author(team: &str, scopes: &[&str]) -> Author {
         let scopes = scopes.iter().map(|scope| scope.parse().unwrap()).collect();
-        Claimant { team: team.into(), scopes, is_admin: team == "admins" }
+        Author { team: team.into(), scopes, is_admin: team == "admins" }
     }
 
     fn setting(on: &str, setting: Setting) -> SettingChange {
@@ -185,13 +186,13 @@ mod tests {
 
     /// The rejections as code and message, and the owners of the registrations.
     fn decide(
-        claimant: &Claimant,
+        author: &Author,
         batch: &[Proposed],
         settings: &[SettingChange],
     ) -> (Vec<String>, Vec<String>) {
         let catalog = world();
         let mut plan = plan_with(&catalog, batch, settings);
-        claim(&catalog, claimant, batch, &mut plan);
+        authorize(&catalog, author, batch, &mut plan);
         let errors = plan.diagnostics.iter().filter(|found| found.is_error());
         let errors = errors.map(|found| format!("{}: {}", found.code, found.message)).collect();
         let owners = plan.changes().filter_map(|change| match &change.action {
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn unclaimed_name_belongs_to_registrant_or_namespace_owner() {
-        let team = claimant("search", &[]);
+        let team = author("search", &[]);
         assert_eq!(decide(&team, &[register("free")], &[]), (vec![], vec!["search".to_owned()]));
         for (name, owner) in [("acme/x", "acme"), ("com.example.deep.x", "example")] {
             let refused = decide(&team, &[register(name)], &[]).0;
@@ -215,9 +216,9 @@ mod tests {
                 "not-owner: server/{name} belongs to `{owner}`, but you write for `search`"
             );
             assert_eq!(refused, [expected]);
-            let theirs = decide(&claimant(owner, &[]), &[register(name)], &[]);
+            let theirs = decide(&author(owner, &[]), &[register(name)], &[]);
             assert_eq!(theirs, (vec![], vec![owner.to_owned()]));
-            let admins = decide(&claimant("admins", &[]), &[register(name)], &[]);
+            let admins = decide(&author("admins", &[]), &[register(name)], &[]);
             assert_eq!(admins, (vec![], vec![owner.to_owned()]), "it stays its owner's");
         }
         assert!(decide(&team, &[register("acme.x")], &[]).0.is_empty(), "another name");
@@ -240,7 +241,7 @@ mod tests {
 
     #[test]
     fn change_without_effect_needs_no_authorization() {
-        let (team, known) = (claimant("search", &[]), register("s"));
+        let (team, known) = (author("search", &[]), register("s"));
         assert_eq!(decide(&team, std::slice::from_ref(&known), &[]).0, Vec::<String>::new());
         let notice = Notice::default();
         let retire = Proposed::SetLifecycle {
@@ -249,7 +250,7 @@ mod tests {
             notice,
         };
         assert_eq!(decide(&team, std::slice::from_ref(&retire), &[]).0.len(), 1);
-        assert!(decide(&claimant("docs", &[]), &[retire], &[]).0.is_empty());
+        assert!(decide(&author("docs", &[]), &[retire], &[]).0.is_empty());
     }
 
     #[test]
@@ -258,26 +259,26 @@ mod tests {
         for (on, owner) in
             [("server/s", "docs"), ("acme/*", "acme"), ("com.example.old.*", "example")]
         {
-            assert!(decide(&claimant(owner, &[]), &[], &give(on)).0.is_empty(), "{on}");
-            assert!(decide(&claimant("admins", &[]), &[], &give(on)).0.is_empty(), "{on}");
-            let refused = decide(&claimant("search", &[]), &[], &give(on)).0;
+            assert!(decide(&author(owner, &[]), &[], &give(on)).0.is_empty(), "{on}");
+            assert!(decide(&author("admins", &[]), &[], &give(on)).0.is_empty(), "{on}");
+            let refused = decide(&author("search", &[]), &[], &give(on)).0;
             assert!(refused[0].contains(&format!("belongs to `{owner}`")), "{refused:?}");
         }
         let archive = [setting("server/s", Setting::Archived(true))];
-        assert_eq!(decide(&claimant("search", &[]), &[], &archive).0.len(), 1);
+        assert_eq!(decide(&author("search", &[]), &[], &archive).0.len(), 1);
         for free in ["server/free", "free/*", "com.*"] {
-            let refused = decide(&claimant("search", &[]), &[], &give(free)).0;
+            let refused = decide(&author("search", &[]), &[], &give(free)).0;
             assert!(refused[0].contains("only an admin"), "{free}: {refused:?}");
         }
         let everything = [setting("*", Setting::Compatibility(None))];
-        assert!(decide(&claimant("search", &[]), &[], &everything).0.is_empty(), "no change");
+        assert!(decide(&author("search", &[]), &[], &everything).0.is_empty(), "no change");
     }
 
     /// Settings are permanent, so owners cannot set them for unregistered names.
     #[test]
     fn setting_on_unregistered_name_requires_admin() {
         let mode = |on| [setting(on, Setting::Compatibility(Some(Mode::None)))];
-        let (acme, admins) = (claimant("acme", &[]), claimant("admins", &[]));
+        let (acme, admins) = (author("acme", &[]), author("admins", &[]));
         for on in ["server/acme/free", "acme/*", "server/acme/x"] {
             assert!(decide(&admins, &[], &mode(on)).0.is_empty(), "{on}");
         }
@@ -286,14 +287,14 @@ mod tests {
         assert!(decide(&acme, &[], &mode("acme/*")).0.is_empty(), "something is set there");
         let with_it = decide(&acme, &[register("acme/free")], &mode("server/acme/free"));
         assert!(with_it.0.is_empty(), "it comes with its name: {with_it:?}");
-        let example = claimant("example", &[]);
+        let example = author("example", &[]);
         assert_eq!(decide(&example, &[], &mode("com.example.deep.*")).0.len(), 1);
         assert!(decide(&example, &[], &mode("com.example.old.*")).0.is_empty());
     }
 
     #[test]
     fn scopes_restrict_admins_too() {
-        let narrow = |team| claimant(team, &["acme/*", "server/s"]);
+        let narrow = |team| author(team, &["acme/*", "server/s"]);
         assert!(decide(&narrow("acme"), &[register("acme/x")], &[]).0.is_empty());
         for team in ["search", "admins"] {
             let refused = decide(&narrow(team), &[register("free")], &[]).0;

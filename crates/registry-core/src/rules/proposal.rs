@@ -55,7 +55,7 @@ impl<'a> New<'a> {
 
     /// Reports a finding about this entity.
     pub(super) fn report(&self, found: &mut Vec<Diagnostic>, diagnostic: Diagnostic) {
-        found.push(diagnostic.about(self.change, self.key()));
+        found.push(diagnostic.for_change(self.change, self.key()));
     }
 }
 

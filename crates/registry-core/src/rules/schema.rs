@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use problems::Problems;
 use schema_compat::{
-    pointer::At,
+    pointer::Location,
     schema_compile::{self, InvalidSchema},
 };
 use serde_json::Value;
@@ -31,11 +31,11 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
     let each =
         |new| schemas(New::entity(new)).into_iter().map(move |(at, schema)| (new, at, schema));
     let all: Vec<(&New<'_>, String, &Value)> = proposal.new.iter().flat_map(each).collect();
-    let problems = Problems::of(all.iter().map(|(_, _, schema)| *schema).collect());
+    let problems = Problems::new(all.iter().map(|(_, _, schema)| *schema).collect());
     let weights = graph.weights();
     for (i, (new, place, schema)) in all.iter().enumerate() {
         unresolved(proposal, new, (place, schema), found);
-        let own = problems.of_nth(i);
+        let own = problems.get(i);
         let whole = graph.same_id(schema).or_else(|| graph.too_heavy(schema, &weights));
         for problem in own.iter().chain(whole.iter().filter(|whole| !own.contains(whole))) {
             let pointer = format!("{place}{}", problem.pointer());
@@ -90,7 +90,7 @@ fn unresolved(
     (place, schema): (&str, &Value),
     found: &mut Vec<Diagnostic>,
 ) {
-    each_reference(schema, At::ROOT, &mut |key, text, at| {
+    each_reference(schema, Location::ROOT, &mut |key, text, at| {
         let (message, help) = match key {
             Ok(key) if proposal.document(key).is_some() => return,
             Ok(key) => (
@@ -129,7 +129,7 @@ fn arguments_are_an_object(proposal: &Proposal<'_>, new: &New<'_>, found: &mut V
 /// A gateway compiles a schema together with all schemas that it refers to.
 fn too_many_references(graph: &SchemaGraph<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
     let own = new.references.iter().filter(|r| r.relation == Relation::Schema).map(|r| &r.key);
-    if graph.leads_to_more_than(schema_compat::limits::SCHEMA_REFERENCES, own) {
+    if graph.reaches_more_than(schema_compat::limits::SCHEMA_REFERENCES, own) {
         let problem = InvalidSchema::TooManyReferences;
         let invalid = Diagnostic::error(Code::SchemaInvalid, "", problem.to_string());
         new.report(found, invalid.with_help(problem.help()));

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use schema_compat::{
     json_schema::has_references,
-    pointer::At,
+    pointer::Location,
     schema_compile::{self, InvalidSchema, Weight, resources, weigh},
 };
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub(super) struct SchemaGraph<'a> {
 
 impl<'a> SchemaGraph<'a> {
     /// Collects every schema reachable from the batch.
-    pub(super) fn of(proposal: &Proposal<'a>) -> Self {
+    pub(super) fn new(proposal: &Proposal<'a>) -> Self {
         let references = proposal.new.iter().flat_map(|new| &new.references);
         let mut waiting: VecDeque<Key> =
             references.filter(|r| r.relation == Relation::Schema).map(|r| r.key.clone()).collect();
@@ -56,7 +56,7 @@ impl<'a> SchemaGraph<'a> {
             return None;
         }
         let mut waiting: Vec<usize> = Vec::new();
-        each_reference(schema, At::ROOT, &mut |key, _, _| {
+        each_reference(schema, Location::ROOT, &mut |key, _, _| {
             waiting.extend(key.ok().and_then(|key| self.nodes.get(key)).copied());
         });
         let mut seen = BTreeSet::new();
@@ -83,7 +83,7 @@ impl<'a> SchemaGraph<'a> {
                 path.pop();
                 if weights[node].is_none() {
                     let weight = weigh(self.schemas[node], &mut |name| {
-                        Some(self.known(&Key::of_schema(name)?, &weights))
+                        Some(self.known(&Key::for_schema(name)?, &weights))
                     });
                     weights[node] = Some(weight.unwrap_or(Weight::HEAVY));
                 }
@@ -107,11 +107,11 @@ impl<'a> SchemaGraph<'a> {
             return None;
         }
         let known = |key: &Key| self.nodes.get(key).map_or(Weight::ONE, |&node| weights[node]);
-        weigh(schema, &mut |name| Some(known(&Key::of_schema(name)?))).err()
+        weigh(schema, &mut |name| Some(known(&Key::for_schema(name)?))).err()
     }
 
     /// Whether more than `most` schemas are reachable from these keys, including themselves.
-    pub(super) fn leads_to_more_than<'k>(
+    pub(super) fn reaches_more_than<'k>(
         &self,
         limit: usize,
         keys: impl Iterator<Item = &'k Key>,
@@ -134,7 +134,7 @@ impl<'a> SchemaGraph<'a> {
     }
 
     /// The schemas that satisfy a predicate or refer to one that does, directly or transitively.
-    pub(super) fn leading_to(&self, is_so: impl Fn(&Value) -> bool) -> Leading<'_> {
+    pub(super) fn reaching(&self, matches: impl Fn(&Value) -> bool) -> Reaching<'_> {
         let mut predecessors = vec![Vec::new(); self.schemas.len()];
         for (node, nexts) in self.successors.iter().enumerate() {
             for &next in nexts {
@@ -143,23 +143,23 @@ impl<'a> SchemaGraph<'a> {
         }
         let mut found = vec![false; self.schemas.len()];
         let mut waiting: Vec<usize> =
-            (0..self.schemas.len()).filter(|&node| is_so(self.schemas[node])).collect();
+            (0..self.schemas.len()).filter(|&node| matches(self.schemas[node])).collect();
         while let Some(node) = waiting.pop() {
             if !std::mem::replace(&mut found[node], true) {
                 waiting.extend(&predecessors[node]);
             }
         }
-        Leading { nodes: &self.nodes, found }
+        Reaching { nodes: &self.nodes, found }
     }
 }
 
-/// The result of [`SchemaGraph::leading_to`].
-pub(super) struct Leading<'g> {
+/// The result of [`SchemaGraph::reaching`].
+pub(super) struct Reaching<'g> {
     nodes: &'g HashMap<Key, usize>,
     found: Vec<bool>,
 }
 
-impl Leading<'_> {
+impl Reaching<'_> {
     pub(super) fn contains(&self, key: &Key) -> bool {
         key.kind == Kind::Schema && self.nodes.get(key).is_some_and(|&node| self.found[node])
     }

@@ -29,7 +29,7 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
     if found.iter().any(|diagnostic| about_parts.contains(&diagnostic.code)) {
         return;
     }
-    let peculiar = graph.leading_to(|schema| !is_plain(schema));
+    let peculiar = graph.reaching(|schema| !is_plain(schema));
     let mut work = Work::default();
     for new in &proposal.new {
         let Entity::Tool(tool) = new.entity() else { continue };
@@ -60,7 +60,7 @@ struct Work<'n> {
 impl<'n> Work<'n> {
     fn add(&mut self, new: &'n New<'n>, member: &'static str, schema: Value) -> Result<(), String> {
         let text = schema.to_string();
-        let digest = Digest::of(text.as_bytes());
+        let digest = Digest::compute(text.as_bytes());
         let users = self.users.entry(digest).or_default();
         users.push((new, member));
         if users.len() > 1 {

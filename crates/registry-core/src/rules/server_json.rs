@@ -7,12 +7,12 @@ use super::proposal::New;
 use crate::{
     diagnostic::{Code, Diagnostic, Severity},
     entity::Entity,
-    server_json::misfits,
+    server_json::unlistable_parts,
 };
 
 pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
     let Entity::Server(server) = new.entity() else { return };
-    for misfit in misfits(server).into_iter().filter(Diagnostic::is_error) {
+    for misfit in unlistable_parts(server).into_iter().filter(Diagnostic::is_error) {
         let (code, severity) = (Code::ServerJsonInvalid, Severity::Warning);
         new.report(found, Diagnostic { code, severity, ..misfit });
     }

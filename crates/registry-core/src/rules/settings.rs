@@ -5,7 +5,7 @@ use crate::{
     diagnostic::{Code, Diagnostic},
     limits,
     setting::{Selector, Setting, SettingChange},
-    visible::hides_something,
+    visible::has_invisible_characters,
 };
 
 /// The effective settings in order, and the problems of the others.
@@ -33,9 +33,10 @@ fn problem(catalog: &Catalog, SettingChange { on, setting }: &SettingChange) -> 
                 (format!("{on} has no versions"), help)
             })?
         }
-        (Setting::Archived(_), _) => {
-            (format!("`{on}` does not select a single name"), "archive each name separately, like tool/fetch")
-        }
+        (Setting::Archived(_), _) => (
+            format!("`{on}` does not select a single name"),
+            "archive each name separately, like tool/fetch",
+        ),
         (Setting::Owner(_), Selector::Everything) => {
             let help = "assign a name or a namespace, like team/*";
             ("`*` cannot have an owner".to_owned(), help)
@@ -52,7 +53,7 @@ fn problem(catalog: &Catalog, SettingChange { on, setting }: &SettingChange) -> 
 }
 
 fn fits(owner: &str) -> bool {
-    !owner.is_empty() && owner.len() <= limits::AUTHOR_BYTES && !hides_something(owner)
+    !owner.is_empty() && owner.len() <= limits::AUTHOR_BYTES && !has_invisible_characters(owner)
 }
 
 #[cfg(test)]

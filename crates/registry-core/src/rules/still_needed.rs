@@ -34,10 +34,10 @@ pub(super) fn check<'a>(proposal: &'a Proposal<'a>, found: &mut Vec<Diagnostic>)
             let user = path.first().copied().unwrap_or(key);
             let path: Vec<_> = path.iter().map(ToString::to_string).collect();
             let message = format!("{user} is active and depends on it: {}", path.join(" -> "));
-            found.push(refusal(message).about(change, key));
+            found.push(refusal(message).for_change(change, key));
         }
         if let Some(rest) = rest {
-            found.push(refusal(rest).about(change, key));
+            found.push(refusal(rest).for_change(change, key));
         }
     }
 }
@@ -80,7 +80,7 @@ impl<'a> Users<'_, 'a> {
         let mut towards: HashMap<&Key, &'a Key> = HashMap::new();
         let (mut waiting, mut paths, mut more) = (VecDeque::from([self.target]), Vec::new(), 0);
         while let Some(key) = waiting.pop_front() {
-            for user in self.of(key) {
+            for user in self.direct(key) {
                 if towards.contains_key(user) {
                     continue;
                 }
@@ -109,7 +109,7 @@ impl<'a> Users<'_, 'a> {
         let mut steps: Vec<(&'a Key, Option<usize>)> = vec![(self.target, None)];
         let mut from = 0;
         while let Some(&(key, _)) = steps.get(from) {
-            for user in self.of(key) {
+            for user in self.direct(key) {
                 let onward = |step: &(&'a Key, Option<usize>)| step.1.map(|next| steps[next]);
                 let path = std::iter::successors(Some((user, Some(from))), onward);
                 let path: Path<'a> = path.map(|(key, _)| key).collect();
@@ -134,7 +134,7 @@ impl<'a> Users<'_, 'a> {
     }
 
     /// The direct dependents.
-    fn of(&self, key: &'a Key) -> impl Iterator<Item = &'a Key> {
+    fn direct(&self, key: &'a Key) -> impl Iterator<Item = &'a Key> {
         let fresh = self.new.get(key).into_iter().flatten().copied();
         let registered = self.proposal.dependents(key).filter(|key| key.kind != Kind::Server);
         registered.chain(fresh).filter(|user| *user != self.target)

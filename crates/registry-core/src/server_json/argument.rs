@@ -1,6 +1,6 @@
 //! Inputs of a package or remote: arguments, environment variables, headers and variables.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{warn_unknown, word};
@@ -12,7 +12,7 @@ pub(super) fn arguments(fields: &Fields<'_>, name: &'static str) {
     fields.list(name, |value, at| argument(problems, value, at));
 }
 
-fn argument(problems: &Problems, value: &Value, at: At<'_>) -> Option<()> {
+fn argument(problems: &Problems, value: &Value, at: Location<'_>) -> Option<()> {
     let fields = problems.object(value, at)?;
     fields.require("type");
     word(&fields, "type", &["positional", "named"]);

@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn change(on: &str, setting: Setting) -> SettingChange {

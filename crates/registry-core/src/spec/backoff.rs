@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::read::{DELAY, Reader};
@@ -62,7 +62,7 @@ impl Backoff {
         Self::read(reader, fields.get("backoff")?, fields.at("backoff"))
     }
 
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let names = &["fixed", "linear", "exponential"];
         let (name, body) = reader.variant(value, at, "backoff", names)?;
         let at = at.member(name);
@@ -93,7 +93,8 @@ impl Backoff {
         ) = backoff
             && initial_delay_ms > max_delay_ms
         {
-            let message = format!("the first delay {initial_delay_ms} exceeds the maximum {max_delay_ms}");
+            let message =
+                format!("the first delay {initial_delay_ms} exceeds the maximum {max_delay_ms}");
             reader.problems.invalid(fields.at("maxDelayMs"), message, "increase `maxDelayMs`");
         }
         fields.finish();

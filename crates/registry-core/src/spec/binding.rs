@@ -1,6 +1,6 @@
 //! Bindings: sources of a step's input.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{path::Path, read::Reader};
@@ -47,7 +47,7 @@ impl Binding {
     pub(super) fn read(
         reader: &Reader,
         value: &Value,
-        at: At<'_>,
+        at: Location<'_>,
         visible: Visible<'_>,
     ) -> Option<Self> {
         let (name, body) = reader.variant(value, at, "binding", visible.kinds)?;
@@ -66,7 +66,7 @@ impl Binding {
     fn read_step(
         reader: &Reader,
         value: &Value,
-        (at, id_name): (At<'_>, &'static str),
+        (at, id_name): (Location<'_>, &'static str),
         visible: Visible<'_>,
     ) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
@@ -89,7 +89,7 @@ impl Binding {
     fn read_construct(
         reader: &Reader,
         value: &Value,
-        at: At<'_>,
+        at: Location<'_>,
         visible: Visible<'_>,
     ) -> Option<Self> {
         let construct = reader.problems.object(value, at)?;
@@ -115,7 +115,7 @@ impl Binding {
 }
 
 /// `{ path }`.
-fn inner_path(reader: &Reader, value: &Value, at: At<'_>) -> Option<Path> {
+fn inner_path(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Path> {
     let fields = reader.problems.object(value, at)?;
     let path = reader.required_path(&fields, "path");
     fields.finish();

@@ -1,6 +1,6 @@
 //! Patterns that pass data to another tool: dead letter and claim check.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -39,7 +39,7 @@ pub struct ClaimCheck {
 }
 
 impl DeadLetter {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let inner = reader.operation(&fields, "inner");
         let dead_letter_tool = tool(reader, &fields, "deadLetterTool");
@@ -58,7 +58,7 @@ impl DeadLetter {
 }
 
 impl ClaimCheck {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let store_tool = tool(reader, &fields, "storeTool");
         let retrieve_tool = tool(reader, &fields, "retrieveTool");

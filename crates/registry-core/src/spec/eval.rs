@@ -11,12 +11,12 @@ mod order;
 mod predicate;
 mod projection;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 pub use self::{
     aggregation::aggregate,
-    binding::{Scope, keys},
+    binding::{BindingContext, keys},
     budget::Budget,
     order::{compare, is_same},
 };
@@ -78,7 +78,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    fn at(self, at: At<'_>) -> Error {
+    fn at(self, at: Location<'_>) -> Error {
         Error { pointer: at.to_string(), reason: self }
     }
 

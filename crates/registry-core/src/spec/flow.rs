@@ -1,6 +1,6 @@
 //! Patterns for data flow: pipeline, scatter-gather, filter and map-each.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -106,9 +106,9 @@ pub struct MapEach {
 }
 
 impl Pipeline {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
-        let ids = StepIds::of(reader, fields.get("steps"), fields.at("steps"));
+        let ids = StepIds::read(reader, fields.get("steps"), fields.at("steps"));
         let mut position = 0;
         let steps = reader.some(&fields, "steps", |value, at| {
             position += 1;
@@ -120,7 +120,12 @@ impl Pipeline {
 }
 
 impl PipelineStep {
-    fn read(reader: &Reader, value: &Value, at: At<'_>, visible: Visible<'_>) -> Option<Self> {
+    fn read(
+        reader: &Reader,
+        value: &Value,
+        at: Location<'_>,
+        visible: Visible<'_>,
+    ) -> Option<Self> {
         reader.step(at);
         let fields = reader.problems.object(value, at)?;
         let id = fields.required_string("id");
@@ -134,7 +139,7 @@ impl PipelineStep {
 }
 
 impl ScatterGather {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let targets =
             reader.some(&fields, "targets", |value, at| ScatterTarget::read(reader, value, at));
@@ -150,7 +155,7 @@ impl ScatterGather {
 
 impl ScatterTarget {
     /// A target is an operation with an optional sibling `input`.
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         reader.step(at);
         let fields = reader.problems.object(value, at)?;
         let visible = Visible { earlier: &[], later: &[], kinds: KINDS };
@@ -172,7 +177,11 @@ impl ScatterTarget {
     }
 }
 
-fn read_aggregation(reader: &Reader, value: &Value, at: At<'_>) -> Option<Vec<AggregationOp>> {
+fn read_aggregation(
+    reader: &Reader,
+    value: &Value,
+    at: Location<'_>,
+) -> Option<Vec<AggregationOp>> {
     let fields = reader.problems.object(value, at)?;
     fields.require("ops");
     let ops = fields.list("ops", |value, at| AggregationOp::read(reader, value, at));
@@ -181,7 +190,7 @@ fn read_aggregation(reader: &Reader, value: &Value, at: At<'_>) -> Option<Vec<Ag
 }
 
 impl AggregationOp {
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let names = &["flatten", "concat", "sort", "dedupe", "limit", "merge"];
         let (name, body) = reader.variant(value, at, "aggregation op", names)?;
         let at = at.member(name);
@@ -197,7 +206,7 @@ impl AggregationOp {
         Some(switch)
     }
 
-    fn read_fields(reader: &Reader, name: &str, body: &Value, at: At<'_>) -> Option<Self> {
+    fn read_fields(reader: &Reader, name: &str, body: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(body, at)?;
         let op = match name {
             "limit" => reader
@@ -218,7 +227,7 @@ impl AggregationOp {
 }
 
 impl Order {
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         match value.as_str() {
             Some("asc") => Some(Self::Ascending),
             Some("desc") => Some(Self::Descending),
@@ -231,7 +240,7 @@ impl Order {
 }
 
 impl Filter {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         fields.require("predicate");
         let predicate = reader.optional_predicate(&fields, "predicate");
@@ -241,7 +250,7 @@ impl Filter {
 }
 
 impl MapEach {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let inner = reader.operation(&fields, "inner");
         let max_concurrency = reader.number(&fields, "maxConcurrency", COUNT);

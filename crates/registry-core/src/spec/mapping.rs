@@ -1,7 +1,7 @@
 //! Projections: construction of an object from parts of another, for `schemaMap` and
 //! `outputTransform`.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
 use super::{
@@ -65,7 +65,7 @@ pub enum FieldSource {
 
 impl Mappings {
     /// Parses `{ "mappings": { field: source } }`.
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let list = fields.require("mappings");
         let at = fields.at("mappings");
@@ -81,7 +81,7 @@ impl Mappings {
     }
 }
 
-fn read_fields(reader: &Reader, map: &Map<String, Value>, at: At<'_>) -> Vec<Mapping> {
+fn read_fields(reader: &Reader, map: &Map<String, Value>, at: Location<'_>) -> Vec<Mapping> {
     let members: Vec<_> = map.iter().filter(|(name, _)| *name != "$comment").collect();
     if members.is_empty() {
         reader.problems.invalid(at, "`mappings` is empty", "add at least one field");
@@ -102,7 +102,7 @@ fn read_fields(reader: &Reader, map: &Map<String, Value>, at: At<'_>) -> Vec<Map
 }
 
 impl FieldPath {
-    fn read(reader: &Reader, text: &str, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, text: &str, at: Location<'_>) -> Option<Self> {
         let plain = |name: &str| !name.is_empty() && !name.contains(['[', ']']);
         match text.split_once("[*].") {
             None if plain(text) => Some(Self::Field(text.to_owned())),
@@ -119,7 +119,7 @@ impl FieldPath {
 }
 
 impl FieldSource {
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let names = &["path", "literal", "coalesce", "template", "concat", "nested"];
         let (name, body) = reader.variant(value, at, "source of a field", names)?;
         let at = at.member(name);
@@ -143,7 +143,7 @@ impl FieldSource {
         }
     }
 
-    fn read_template(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read_template(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let template = fields.required_string("template");
         let vars = fields.require("vars").and_then(|vars| match vars {

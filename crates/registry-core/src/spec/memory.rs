@@ -1,6 +1,6 @@
 //! Patterns that store results of calls: cache and idempotent.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -52,7 +52,7 @@ pub enum OnDuplicate {
 }
 
 impl Cache {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let inner = reader.operation(&fields, "inner");
         let key_paths = reader.paths(&fields, "keyPaths");
@@ -73,7 +73,7 @@ impl Cache {
 }
 
 impl Idempotent {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let inner = reader.operation(&fields, "inner");
         let key_paths = reader.paths(&fields, "keyPaths");
@@ -88,7 +88,7 @@ impl Idempotent {
 }
 
 impl OnDuplicate {
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         match value.as_str() {
             Some("cached") => Some(Self::Cached),
             Some("skip") => Some(Self::Skip),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{Spec, read::Reader};
@@ -68,13 +68,18 @@ pub struct Use {
 }
 
 impl Operation {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let (name, body) = reader.variant(value, at, "operation", &["tool", "agent", "pattern"])?;
         Self::read_body(reader, name, body, at.member(name))
     }
 
     /// Reads the value of `tool`, `agent` or `pattern`.
-    pub(super) fn read_body(reader: &Reader, name: &str, body: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read_body(
+        reader: &Reader,
+        name: &str,
+        body: &Value,
+        at: Location<'_>,
+    ) -> Option<Self> {
         match (name, body) {
             ("tool", Value::String(_)) => read_tool(reader, body, (at, at)).map(Self::Call),
             ("tool", _) => {
@@ -103,7 +108,7 @@ impl Operation {
 pub(super) fn read_tool(
     reader: &Reader,
     value: &Value,
-    (name_at, call_at): (At<'_>, At<'_>),
+    (name_at, call_at): (Location<'_>, Location<'_>),
 ) -> Option<Target> {
     let tool = Target::Tool(reader.problems.name(Kind::Tool, value, name_at)?);
     reader.calls(call_at, tool.clone());

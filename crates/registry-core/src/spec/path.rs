@@ -63,7 +63,7 @@ impl Path {
             reason: e.message().to_owned(),
             position: e.position(),
         })?;
-        Ok(Self { text: text.to_owned(), query, shape: Shape::of(text) })
+        Ok(Self { text: text.to_owned(), query, shape: Shape::parse(text) })
     }
 
     /// The path as written.

@@ -1,6 +1,6 @@
 //! Comparisons of one field, for filters and conditions.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -53,7 +53,7 @@ const OPS: [(&str, PredicateOp); 8] = [
 ];
 
 impl Predicate {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let field = reader.required_path(&fields, "field");
         let op = fields
@@ -77,7 +77,7 @@ impl Predicate {
 }
 
 impl PredicateOp {
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let found = OPS.iter().find(|(name, _)| value.as_str() == Some(*name));
         if found.is_none() {
             let names: Vec<_> = OPS.iter().map(|(name, _)| *name).collect();

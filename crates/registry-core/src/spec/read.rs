@@ -5,7 +5,7 @@ use std::{
     ops::RangeInclusive,
 };
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -58,7 +58,7 @@ impl Reader {
     }
 
     /// Enters a pattern and reports excessive nesting.
-    pub(super) fn nested(&self, at: At<'_>) -> Option<Nested<'_>> {
+    pub(super) fn nested(&self, at: Location<'_>) -> Option<Nested<'_>> {
         let depth = self.depth.get() + 1;
         if depth > limits::SPEC_DEPTH {
             let message = format!("patterns are nested deeper than {} levels", limits::SPEC_DEPTH);
@@ -70,7 +70,7 @@ impl Reader {
     }
 
     /// Counts one step or target.
-    pub(super) fn step(&self, at: At<'_>) {
+    pub(super) fn step(&self, at: Location<'_>) {
         self.steps.set(self.steps.get() + 1);
         if self.steps.get() == limits::SPEC_STEPS + 1 {
             let message = format!("more than {} steps and targets", limits::SPEC_STEPS);
@@ -79,7 +79,7 @@ impl Reader {
     }
 
     /// Records a call of a target.
-    pub(super) fn calls(&self, at: At<'_>, target: Target) {
+    pub(super) fn calls(&self, at: Location<'_>, target: Target) {
         self.uses.borrow_mut().push(Use { pointer: at.to_string(), target });
     }
 
@@ -87,7 +87,7 @@ impl Reader {
     pub(super) fn variant<'v>(
         &self,
         value: &'v Value,
-        at: At<'_>,
+        at: Location<'_>,
         what: &str,
         names: &[&'static str],
     ) -> Option<(&'static str, &'v Value)> {
@@ -111,7 +111,7 @@ impl Reader {
         found
     }
 
-    pub(super) fn path(&self, value: &Value, at: At<'_>) -> Option<Path> {
+    pub(super) fn path(&self, value: &Value, at: Location<'_>) -> Option<Path> {
         match Path::parse(self.problems.string(value, at)?) {
             Ok(path) => Some(path),
             Err(e) => {
@@ -139,7 +139,7 @@ impl Reader {
         &self,
         fields: &'f Fields<'f>,
         name: &'static str,
-        read: impl FnMut(&Value, At<'_>) -> Option<T>,
+        read: impl FnMut(&Value, Location<'_>) -> Option<T>,
     ) -> Vec<T> {
         let value = fields.require(name);
         if value.and_then(Value::as_array).is_some_and(Vec::is_empty) {

@@ -1,6 +1,6 @@
 //! Patterns for calls that may fail or hang: retry, timeout and circuit breaker.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -60,7 +60,7 @@ pub struct CircuitBreaker {
 }
 
 impl Retry {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let inner = reader.operation(&fields, "inner");
         let max_attempts = reader.required_number(&fields, "maxAttempts", ATTEMPTS);
@@ -82,7 +82,7 @@ impl Retry {
 }
 
 impl Timeout {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let inner = reader.operation(&fields, "inner");
         let duration_ms = reader.required_number(&fields, "durationMs", TIMEOUT);
@@ -94,7 +94,7 @@ impl Timeout {
 }
 
 impl CircuitBreaker {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let name = fields.required_string("name");
         if name.as_deref() == Some("") {

@@ -1,6 +1,6 @@
 //! The saga: sequential steps with compensations.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -44,9 +44,9 @@ pub struct SagaStep {
 }
 
 impl Saga {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
-        let ids = StepIds::of(reader, fields.get("steps"), fields.at("steps"));
+        let ids = StepIds::read(reader, fields.get("steps"), fields.at("steps"));
         let mut position = 0;
         let steps = reader.some(&fields, "steps", |value, at| {
             position += 1;
@@ -67,7 +67,7 @@ impl SagaStep {
     fn read(
         reader: &Reader,
         value: &Value,
-        at: At<'_>,
+        at: Location<'_>,
         (ids, position): (&StepIds, usize),
     ) -> Option<Self> {
         reader.step(at);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -15,7 +15,7 @@ pub(super) struct StepIds(Vec<String>);
 
 impl StepIds {
     /// Collects the ids and reports duplicate and empty ones.
-    pub(super) fn of(reader: &Reader, steps: Option<&Value>, at: At<'_>) -> Self {
+    pub(super) fn read(reader: &Reader, steps: Option<&Value>, at: Location<'_>) -> Self {
         let steps = steps.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let id = |step: &Value| step.get("id").and_then(Value::as_str).map(str::to_owned);
         let ids: Vec<Option<String>> = steps.iter().map(id).collect();

@@ -20,7 +20,7 @@ mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schema_compat::{compatibility::Budget, pointer::At};
+use schema_compat::{compatibility::Budget, pointer::Location};
 use serde_json::{Value, json};
 
 pub(crate) use self::schema::{rewrite_object, wrapped};
@@ -111,7 +111,7 @@ pub fn check(
         found: Vec::new(),
     };
     let label = Label::whole("the input of the composition", String::new());
-    let output = checker.pattern(spec, &Given { shape: input, label }, "", At::ROOT);
+    let output = checker.pattern(spec, &Given { shape: input, label }, "", Location::ROOT);
     if let Some(demanded) = &own.output {
         let whose = "the output schema of the composition";
         let at = trial::RESULT.to_owned();
@@ -212,7 +212,7 @@ impl Checker<'_> {
     }
 
     /// Reports a non-array value for a destination that requires an array.
-    fn takes_array(&mut self, given: &Given, subject: &str, whose: &str, at: At<'_>) {
+    fn takes_array(&mut self, given: &Given, subject: &str, whose: &str, at: Location<'_>) {
         let demanded = &json!({ "type": "array" });
         let remedy = Some("bind an array");
         let sink = Sink { subject, whose, demanded, at: at.to_string(), remedy };
@@ -220,7 +220,7 @@ impl Checker<'_> {
     }
 
     /// Calls a tool or a skill.
-    fn call(&mut self, target: &Target, given: &Given, subject: &str, at: At<'_>) -> Given {
+    fn call(&mut self, target: &Target, given: &Given, subject: &str, at: Location<'_>) -> Given {
         let tool = self.tools.get(target);
         let whose = format!("the input schema of `{target}`");
         let any = json!({ "type": "object" });

@@ -109,7 +109,7 @@ impl Generator<'_> {
             }
             11 => {
                 let (inner, result) = self.operation(given, depth);
-                let on = self.random.of(&["cached", "skip", "error"]);
+                let on = self.random.choose(&["cached", "skip", "error"]);
                 let keys = [self.path(given)];
                 (
                     json!({ "idempotent": { "inner": inner, "keyPaths": keys, "onDuplicate": on } }),
@@ -167,9 +167,10 @@ impl Generator<'_> {
 
     fn filter(&mut self, given: &Value) -> (Value, Value) {
         let item = given.get(0).cloned().unwrap_or_default();
-        let op = self.random.of(&["eq", "ne", "gt", "contains"]);
+        let op = self.random.choose(&["eq", "ne", "gt", "contains"]);
         let field = self.path(&item);
-        let predicate = json!({ "field": field, "op": op, "value": self.random.of(&["x", "y"]) });
+        let predicate =
+            json!({ "field": field, "op": op, "value": self.random.choose(&["x", "y"]) });
         let spec = json!({ "filter": { "predicate": predicate } });
         let result = evaluated(&spec, given);
         (spec, result)
@@ -324,7 +325,8 @@ impl Generator<'_> {
             let constant = value(self.random, 1);
             return (json!({ "constant": constant }), constant);
         }
-        let step = (!steps.is_empty() && self.random.below(3) > 0).then(|| self.random.of(steps));
+        let step =
+            (!steps.is_empty() && self.random.below(3) > 0).then(|| self.random.choose(steps));
         let from = step.as_ref().map_or(input, |(_, value)| value).clone();
         let path = self.path(&from);
         let parsed = json!({ "schemaMap": { "mappings": { "x": { "path": path } } } });
@@ -344,7 +346,7 @@ impl Generator<'_> {
         let (mut path, mut at) = ("$".to_owned(), from.clone());
         for _ in 0..self.random.below(4) {
             if self.random.one_in(16) {
-                path += self.random.of(&[
+                path += self.random.choose(&[
                     "[0]", "[1]", ".a", ".zz", "[*]", "[-1]", ".*", "..a", "[?@.a]", "[0:1]",
                 ]);
                 break;
@@ -352,14 +354,14 @@ impl Generator<'_> {
             match &at {
                 Value::Object(members) if !members.is_empty() => {
                     let names: Vec<_> = members.keys().cloned().collect();
-                    let name = self.random.of(&names);
+                    let name = self.random.choose(&names);
                     path.push('.');
                     path.push_str(&name);
                     at = at[&name].clone();
                 }
                 Value::Array(items) if !items.is_empty() => {
                     let (sign, next) =
-                        self.random.of(&[("[0]", 0), ("[*]", 0), ("[1]", 1), ("[*]", 0)]);
+                        self.random.choose(&[("[0]", 0), ("[*]", 0), ("[1]", 1), ("[*]", 0)]);
                     path += sign;
                     at = items.get(next).cloned().unwrap_or_default();
                 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use registry_core::spec::{
     Binding, OnDuplicate, Operation, ScatterGather, Spec, Target,
-    eval::{Budget, Scope, aggregate, keys},
+    eval::{BindingContext, Budget, aggregate, keys},
 };
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ impl Interpreter<'_> {
         &mut self,
         binding: Option<&Binding>,
         otherwise: &Value,
-        scope: Scope<'_>,
+        scope: BindingContext<'_>,
         at: &str,
     ) -> Outcome {
         let Some(binding) = binding else { return Ok(otherwise.clone()) };
@@ -105,7 +105,7 @@ impl Interpreter<'_> {
                 let (mut results, mut last) = (BTreeMap::new(), input.clone());
                 for (i, step) in pipeline.steps.iter().enumerate() {
                     let at = format!("{at}/pipeline/steps/{i}");
-                    let scope = Scope { input, steps: &results, error: None };
+                    let scope = BindingContext { input, steps: &results, error: None };
                     let given =
                         self.bound(step.input.as_ref(), &last, scope, &format!("{at}/input"))?;
                     last = self.operation(&step.operation, &given, &format!("{at}/operation"))?;
@@ -183,7 +183,7 @@ impl Interpreter<'_> {
         let mut arrived = Vec::new();
         for (i, target) in scatter.targets.iter().enumerate() {
             let at = format!("{at}/targets/{i}");
-            let scope = Scope { input, steps: &BTreeMap::new(), error: None };
+            let scope = BindingContext { input, steps: &BTreeMap::new(), error: None };
             let given = self.bound(target.input.as_ref(), input, scope, &format!("{at}/input"));
             // A late target is omitted even with `failFast`.
             let is_late = scatter.timeout_ms.is_some() && self.world.fails(&at);
@@ -248,7 +248,7 @@ impl Interpreter<'_> {
         let mut has_failed = false;
         for (i, step) in saga.steps.iter().enumerate() {
             let at = format!("{at}/steps/{i}");
-            let scope = Scope { input, steps: &results, error: None };
+            let scope = BindingContext { input, steps: &results, error: None };
             let given = self.bound(step.input.as_ref(), &last, scope, &format!("{at}/input"))?;
             let action = format!("{at}/action");
             has_failed = self.world.fails(&action);
@@ -271,7 +271,7 @@ impl Interpreter<'_> {
                 && is_wanted
             {
                 let error = json!({ "step": "", "reason": "timeout", "message": "timed out" });
-                let scope = Scope { input, steps: &results, error: Some(&error) };
+                let scope = BindingContext { input, steps: &results, error: Some(&error) };
                 let (binding, place) =
                     (step.compensate_input.as_ref(), format!("{at}/compensateInput"));
                 let given = self.bound(binding, &inputs[i], scope, &place)?;
@@ -284,7 +284,7 @@ impl Interpreter<'_> {
         }
         match &saga.output {
             Some(output) => {
-                let scope = Scope { input, steps: &results, error: None };
+                let scope = BindingContext { input, steps: &results, error: None };
                 self.bound(Some(output), &Value::Null, scope, &format!("{at}/output"))
             }
             None => Ok(Value::Object(results.into_iter().collect())),

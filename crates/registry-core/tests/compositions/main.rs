@@ -135,7 +135,9 @@ fn replayed(
         Err(Ended::Refused { at, value }) if at == witness.at && value == witness.value => None,
         Ok(value) if witness.at == "result" && value == witness.value => {
             let output = case.output.as_ref();
-            output.is_none_or(|output| output.accepts(&value)).then(|| "the value is accepted".to_owned())
+            output
+                .is_none_or(|output| output.accepts(&value))
+                .then(|| "the value is accepted".to_owned())
         }
         ended => Some(format!("the run ends with {ended:?}")),
     }

@@ -37,7 +37,7 @@ impl Random {
         self.below(many) == 0
     }
 
-    pub(crate) fn of<T: Clone>(&mut self, list: &[T]) -> T {
+    pub(crate) fn choose<T: Clone>(&mut self, list: &[T]) -> T {
         list[self.below(list.len())].clone()
     }
 
@@ -59,7 +59,7 @@ pub(crate) fn schema(random: &mut Random, depth: usize) -> Value {
         9..=11 => object_schema(random, depth - 1),
         12 | 13 => array_schema(random, depth - 1),
         14 => {
-            let keyword = random.of(&["anyOf", "oneOf"]);
+            let keyword = random.choose(&["anyOf", "oneOf"]);
             json!({ keyword: [schema(random, depth - 1), schema(random, depth - 1)] })
         }
         15 => {
@@ -74,7 +74,7 @@ fn string(random: &mut Random) -> Value {
     match random.below(6) {
         0 => schema["minLength"] = json!(random.below(3)),
         1 => schema["maxLength"] = json!(1 + random.below(3)),
-        2 => schema["pattern"] = json!(random.of(&["^x", "y$", "^[a-z]+$"])),
+        2 => schema["pattern"] = json!(random.choose(&["^x", "y$", "^[a-z]+$"])),
         3 => schema["enum"] = json!(["x", "y"]),
         _ => {}
     }
@@ -82,7 +82,7 @@ fn string(random: &mut Random) -> Value {
 }
 
 fn integer(random: &mut Random) -> Value {
-    let mut schema = json!({ "type": random.of(&["integer", "integer", "number"]) });
+    let mut schema = json!({ "type": random.choose(&["integer", "integer", "number"]) });
     match random.below(5) {
         0 => schema["minimum"] = json!(random.below(4)),
         1 => schema["maximum"] = json!(random.below(4)),
@@ -140,7 +140,15 @@ fn conditional(random: &mut Random, depth: usize) -> Value {
 }
 
 fn leaf(random: &mut Random) -> Value {
-    random.of(&[json!("x"), json!("y"), json!("zz"), json!(0), json!(1), json!(true), json!(null)])
+    random.choose(&[
+        json!("x"),
+        json!("y"),
+        json!("zz"),
+        json!(0),
+        json!(1),
+        json!(true),
+        json!(null),
+    ])
 }
 
 /// A random value.
@@ -200,7 +208,7 @@ fn near(schema: &Value, random: &mut Random) -> Value {
     }
     for keyword in ["anyOf", "oneOf"] {
         if let Some(Value::Array(branches)) = map.get(keyword) {
-            let branch = random.of(branches);
+            let branch = random.choose(branches);
             return near(&branch, random);
         }
     }
@@ -208,18 +216,20 @@ fn near(schema: &Value, random: &mut Random) -> Value {
         return value.clone();
     }
     if let Some(Value::Array(values)) = map.get("enum") {
-        return random.of(values);
+        return random.choose(values);
     }
     let kind = match map.get("type") {
-        Some(Value::Array(kinds)) => random.of(kinds),
+        Some(Value::Array(kinds)) => random.choose(kinds),
         Some(kind) => kind.clone(),
         None => return value(random, 2),
     };
     let number = |name: &str| map.get(name).and_then(Value::as_u64);
     match kind.as_str().unwrap() {
-        "string" => random.of(&["", "x", "y", "xy", "xxy", "zzzz", "A", "yy"]).into(),
-        "integer" => json!(random.of(&[0, 1, 2, 3, 4, -1, 7])),
-        "number" => random.of(&[json!(0), json!(1), json!(1.5), json!(-0.5), json!(3), json!(9)]),
+        "string" => random.choose(&["", "x", "y", "xy", "xxy", "zzzz", "A", "yy"]).into(),
+        "integer" => json!(random.choose(&[0, 1, 2, 3, 4, -1, 7])),
+        "number" => {
+            random.choose(&[json!(0), json!(1), json!(1.5), json!(-0.5), json!(3), json!(9)])
+        }
         "boolean" => json!(random.one_in(2)),
         "array" => {
             let (min, max) = (number("minItems").unwrap_or(0), number("maxItems").unwrap_or(3));
@@ -299,7 +309,7 @@ pub(crate) fn like(value: &Value, random: &mut Random) -> Value {
         Value::String(_) => json!({ "type": "string" }),
         Value::Number(_) => json!({ "type": "number" }),
         Value::Bool(_) => json!({ "type": "boolean" }),
-        Value::Null => json!({ "type": ["null", random.of(&["string", "number"])] }),
+        Value::Null => json!({ "type": ["null", random.choose(&["string", "number"])] }),
     }
 }
 
@@ -314,7 +324,7 @@ pub(crate) fn changed(mut schema: Value, random: &mut Random) -> Value {
     if names.is_empty() {
         return self::schema(random, 1);
     }
-    let name = random.of(&names);
+    let name = random.choose(&names);
     match random.below(5) {
         0 => {
             let mut names = vec![name, random.name()];

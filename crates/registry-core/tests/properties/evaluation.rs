@@ -17,7 +17,7 @@ fn budget() -> Budget {
 enum Step {
     Name(&'static str),
     All,
-    At(usize),
+    Location(usize),
 }
 
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ impl Steps {
         self.0.iter().fold("$".to_owned(), |text, step| match step {
             Step::Name(name) => format!("{text}.{name}"),
             Step::All => format!("{text}[*]"),
-            Step::At(i) => format!("{text}[{i}]"),
+            Step::Location(i) => format!("{text}[{i}]"),
         })
     }
 
@@ -43,7 +43,7 @@ impl Steps {
             for value in found {
                 match (step, value) {
                     (Step::Name(name), Value::Object(map)) => next.extend(map.get(*name).cloned()),
-                    (Step::At(i), Value::Array(items)) => next.extend(items.get(*i).cloned()),
+                    (Step::Location(i), Value::Array(items)) => next.extend(items.get(*i).cloned()),
                     (Step::All, Value::Array(items)) => next.extend(items),
                     (Step::All, Value::Object(map)) => next.extend(map.into_values()),
                     _ => {}
@@ -75,8 +75,11 @@ impl Steps {
 
 fn steps() -> impl Strategy<Value = Steps> {
     let names = select(&["a", "b", "c"][..]).prop_map(Step::Name);
-    vec(prop_oneof![3 => names, 1 => Just(Step::All), 1 => (0..3_usize).prop_map(Step::At)], 0..4)
-        .prop_map(Steps)
+    vec(
+        prop_oneof![3 => names, 1 => Just(Step::All), 1 => (0..3_usize).prop_map(Step::Location)],
+        0..4,
+    )
+    .prop_map(Steps)
 }
 
 fn value() -> impl Strategy<Value = Value> {

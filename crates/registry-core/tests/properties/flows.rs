@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*, sample::select};
 use registry_core::spec::{
     Spec, Target,
-    eval::{Budget, Scope},
+    eval::{BindingContext, Budget},
     types::{Signature, check},
 };
 use schema_compat::compatibility::Budget as Comparing;
@@ -108,7 +108,7 @@ proptest! {
         let spec = Spec::parse(&json!({ "pipeline": { "steps": steps } })).unwrap();
         let Spec::Pipeline(pipeline) = &spec else { unreachable!() };
         let results = BTreeMap::from([("give".to_owned(), given.clone())]);
-        let scope = Scope { input: &input, steps: &results, error: None };
+        let scope = BindingContext { input: &input, steps: &results, error: None };
         let bound = pipeline.steps[1].input.as_ref().unwrap();
         let Ok(taken) = bound.resolve(scope, &mut Budget::new(1 << 20)) else { return Ok(()) };
         // Tools accept only objects.

@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*};
 use registry_core::{
     Catalog, Code, Key, Kind, LifecycleState, Notice,
     edges::{Relation, references},
-    graph::{Direction, Effect, Planned, Reach, impact, paths},
+    graph::{Direction, Effect, HypotheticalChange, Reach, impact, paths},
     rules::{Proposed, plan},
 };
 use registry_fixtures::world::{catalog, registration, wish};
@@ -76,7 +76,7 @@ proptest! {
     fn reach_distances_match_brute_force(batch in vec(registration(), 0..24), deepest in 0..4_usize) {
         let catalog = catalog(&batch);
         for (root, _) in catalog.iter() {
-            let reach = Reach::of(&catalog, [root], Direction::Dependencies, None);
+            let reach = Reach::from_roots(&catalog, [root], Direction::Dependencies, None);
             for (i, node) in reach.nodes().iter().enumerate() {
                 let shortest = paths(&catalog, root, &node.key, 1).shown;
                 prop_assert_eq!(shortest[0].len(), node.depth + 1);
@@ -87,7 +87,7 @@ proptest! {
                     prop_assert!(needs(&catalog, from).contains(to));
                 }
             }
-            let near = Reach::of(&catalog, [root], Direction::Dependencies, Some(deepest));
+            let near = Reach::from_roots(&catalog, [root], Direction::Dependencies, Some(deepest));
             let expected = reach.nodes().iter().filter(|node| node.depth <= deepest).count();
             prop_assert_eq!(near.nodes(), &reach.nodes()[..expected]);
         }
@@ -110,7 +110,7 @@ proptest! {
             if record.lifecycle.state == LifecycleState::Retired {
                 continue;
             }
-            let told = impact(&catalog, key, &Planned::Retire, usize::MAX);
+            let told = impact(&catalog, key, &HypotheticalChange::Retire, usize::MAX);
             let change = Proposed::SetLifecycle {
                 key: key.clone(),
                 state: LifecycleState::Retired,
@@ -139,7 +139,7 @@ proptest! {
     fn identical_replacement_breaks_nothing(batch in vec(registration(), 0..24)) {
         let catalog = catalog(&batch);
         for (key, record) in catalog.iter().filter(|(key, _)| key.kind != Kind::Server) {
-            let told = impact(&catalog, key, &Planned::Change(record.document.clone()), usize::MAX);
+            let told = impact(&catalog, key, &HypotheticalChange::Replace(record.document.clone()), usize::MAX);
             prop_assert_eq!(told.breaking, 0, "{:?}", told);
         }
     }

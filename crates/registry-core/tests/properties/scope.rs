@@ -7,7 +7,7 @@ use std::{
 };
 
 use proptest::{collection::vec, prelude::*, sample::select};
-use registry_core::{Catalog, Key, Kind, LifecycleState, Scope, part::Part};
+use registry_core::{Catalog, Key, Kind, LifecycleState, Scope, scoped_catalog::ScopedCatalog};
 use registry_fixtures::world::{Wish, commit, empty, wish};
 
 use serde_json::json;
@@ -91,9 +91,9 @@ proptest! {
         roots in vec(select(&ROOTS[..]), 1..4),
         stride in 1..4_usize,
     ) {
-        let scope = Arc::new(Scope::of_roots(&roots).unwrap());
+        let scope = Arc::new(Scope::from_roots(&roots).unwrap());
         let mut catalog = empty();
-        let mut part = Part::of(scope.clone(), &catalog);
+        let mut part = ScopedCatalog::select(scope.clone(), &catalog);
         let mut told = part.catalog().clone();
         for (i, batch) in batches.iter().enumerate() {
             if let Some(sealed) = commit(&catalog, batch) {
@@ -107,24 +107,24 @@ proptest! {
             let has_changed = part.advance(&catalog, changed.as_deref());
             let held: BTreeSet<Key> = part.catalog().iter().map(|(key, _)| key.clone()).collect();
             prop_assert_eq!(held, expected(&catalog, &roots));
-            let afresh = Part::of(scope.clone(), &catalog);
+            let afresh = ScopedCatalog::select(scope.clone(), &catalog);
             prop_assert_eq!(part.catalog(), afresh.catalog());
             prop_assert_eq!(part.catalog().content_digest(), afresh.catalog().content_digest());
             prop_assert!(part.catalog().iter().all(|(key, r)| catalog.find(key) == Some(r)));
             let is_same = told.content_digest() == part.catalog().content_digest();
             prop_assert!(has_changed || is_same);
-            let step = part.catalog().step_from(&told);
+            let step = part.catalog().delta_from(&told);
             let at = (part.catalog().revision(), part.catalog().chain());
-            let stepped = told.stepped(at, scope.clone(), step).unwrap();
+            let stepped = told.with_delta(at, scope.clone(), step).unwrap();
             prop_assert_eq!(&stepped, part.catalog());
             prop_assert_eq!(stepped.digest(), part.catalog().digest());
             told = stepped;
             // To another scope and back.
-            let other = Part::of(Arc::new(Scope::of_roots(&ROOTS[3..9]).unwrap()), &catalog);
-            let away = other.catalog().step_from(&told);
-            let there = told.stepped(at, other.catalog().scope().clone(), away).unwrap();
+            let other = ScopedCatalog::select(Arc::new(Scope::from_roots(&ROOTS[3..9]).unwrap()), &catalog);
+            let away = other.catalog().delta_from(&told);
+            let there = told.with_delta(at, other.catalog().scope().clone(), away).unwrap();
             prop_assert_eq!(&there, other.catalog());
-            let back = there.stepped(at, scope.clone(), told.step_from(&there)).unwrap();
+            let back = there.with_delta(at, scope.clone(), told.delta_from(&there)).unwrap();
             prop_assert_eq!(&back, &told);
         }
     }

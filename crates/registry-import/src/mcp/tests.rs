@@ -134,8 +134,8 @@ fn wishes_come_first_and_without_a_name_there_is_nothing() {
     let missing = "Person /serverInfo/name: the name is missing".to_owned();
     assert!(repairs(&nameless).contains(&missing), "{nameless:?}");
     let wishes = Wishes {
-        name: registry_core::name::name_of(registry_core::Kind::Server, "team/x"),
-        version: registry_core::version::version_of("2.0.0"),
+        name: registry_core::name::closest_name(registry_core::Kind::Server, "team/x"),
+        version: registry_core::version::closest_version("2.0.0"),
         ..Wishes::default()
     };
     let renamed = server(&live, &wishes);
@@ -148,8 +148,10 @@ fn wishes_come_first_and_without_a_name_there_is_nothing() {
 fn prefix_and_rename_change_registered_names_only() {
     let tools = ["a", "dir/b", "c"].map(tool).to_vec();
     let live = LiveServer { info: json!({ "name": "x" }), tools, ..LiveServer::default() };
-    let renames =
-        [("c".to_owned(), registry_core::name::name_of(registry_core::Kind::Tool, "d").unwrap())];
+    let renames = [(
+        "c".to_owned(),
+        registry_core::name::closest_name(registry_core::Kind::Tool, "d").unwrap(),
+    )];
     let naming = Naming { prefix: "p.".to_owned(), renames: renames.into() };
     assert!(naming.problems(&live).is_empty());
     let wishes = Wishes { naming, ..Wishes::default() };
@@ -163,7 +165,8 @@ fn prefix_and_rename_change_registered_names_only() {
     let pairs = [("p.a", "a"), ("p.dir_b", "dir/b"), ("d", "c")];
     assert_eq!(named, pairs.map(|(name, tool)| (name.to_owned(), tool.to_owned())));
 
-    let to = |name: &str| registry_core::name::name_of(registry_core::Kind::Tool, name).unwrap();
+    let to =
+        |name: &str| registry_core::name::closest_name(registry_core::Kind::Tool, name).unwrap();
     let renames = [("nothing".to_owned(), to("x")), ("c".to_owned(), to("a"))].into();
     let problems = Naming { prefix: String::new(), renames }.problems(&live);
     assert_eq!(

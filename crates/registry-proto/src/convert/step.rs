@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Digest, Record, Scope, catalog::Step, chain::Position, reference::InvalidKey,
+    Digest, Record, Scope, catalog::CatalogDelta, chain::Position, reference::InvalidKey,
     scope::InvalidScope,
 };
 

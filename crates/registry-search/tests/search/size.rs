@@ -22,7 +22,7 @@ fn big_catalog() -> Catalog {
         value["description"] =
             format!("{} Of unit{} in plant{}.", text(&value["description"]), i / 400, i % 997)
                 .into();
-        Arc::new(Document::parse(document.key().kind, &value).unwrap().unread())
+        Arc::new(Document::parse(document.key().kind, &value).unwrap().without_entity())
     });
     let mut catalog = Catalog::empty(RegistryId::new("big"));
     let documents: Vec<_> = renamed.collect();

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     json_schema::each_object_at,
     name::SchemaName,
-    pointer::{At, pointer_join},
+    pointer::{Location, pointer_join},
     schema_compile::{ROOT, resources},
 };
 
@@ -123,7 +123,7 @@ impl<'a> Arena<'a> {
         let (mut anchors, mut has_resources) = (BTreeMap::new(), false);
         let (dialect, mut places) = (Dialect::of(root), Vec::new());
         let mut objects = 0;
-        each_object_at(root, At::ROOT, &mut |map, place| {
+        each_object_at(root, Location::ROOT, &mut |map, place| {
             objects += 1;
             let inner = !std::ptr::eq(map, root.as_object().unwrap_or(map));
             let declared = map.get("$schema").and_then(Value::as_str);

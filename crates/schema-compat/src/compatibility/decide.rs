@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::{
-    Budget, Demand, Difference, Doubt, Resolve, Side, Verdict,
+    Budget, Demand, Difference, Resolve, Side, UndecidedCheck, Verdict,
     arena::{Arena, Id},
     prover::{Failure, Goal, Prover, Stop},
     regex,
@@ -43,7 +43,7 @@ pub fn covers<'a>(
     if budget.is_spent() {
         let own = if wanted_in == Side::New { wanted.1 } else { given.1 };
         let reason = "the comparisons of one commit have used up their steps".to_owned();
-        return Verdict::Undecided(Doubt { pointer: own.to_owned(), reason });
+        return Verdict::Undecided(UndecidedCheck { pointer: own.to_owned(), reason });
     }
     let mut arena = Arena::new(resolve);
     let (given_root, wanted_root) = (arena.add(given.0, given.1), arena.add(wanted.0, wanted.1));
@@ -196,7 +196,7 @@ impl<'a> Question<'a> {
         let Place { demand, pointer, elsewhere } = self.place(failure);
         let place = elsewhere.map(|place| format!(" ({place})")).unwrap_or_default();
         let reason = format!("{demand}{place} could not be compared");
-        Verdict::Undecided(Doubt { pointer, reason })
+        Verdict::Undecided(UndecidedCheck { pointer, reason })
     }
 
     fn circular(&self, circle: Id) -> Verdict {
@@ -211,7 +211,7 @@ impl<'a> Question<'a> {
 
     fn doubt(&self, reason: String) -> Verdict {
         let pointer = self.prover.arena.pointer(self.own).to_owned();
-        Verdict::Undecided(Doubt { pointer, reason })
+        Verdict::Undecided(UndecidedCheck { pointer, reason })
     }
 
     /// Where a failure is, in the words of the new document.

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     json_schema::{each_object_at, each_part},
     limits,
-    pointer::At,
+    pointer::Location,
 };
 
 /// The base of a schema that is compiled itself, as the compiler has it.
@@ -31,7 +31,7 @@ fn found_uris(
     is_reserved: &mut dyn FnMut(&str, &str) -> bool,
 ) -> Vec<InvalidSchema> {
     let mut found = Vec::new();
-    each_object_at(schema, At::ROOT, &mut |map, at| {
+    each_object_at(schema, Location::ROOT, &mut |map, at| {
         for keyword in ["$id", "$ref", "$dynamicRef", "id"] {
             if let Some(Value::String(uri)) = map.get(keyword)
                 && is_reserved(keyword, uri)

@@ -6,7 +6,7 @@ use jsonschema::{Draft, ReferencingError, ValidationError, error::ValidationErro
 use serde_json::Value;
 
 use super::{instance::Instance, metered};
-use crate::{json_schema::each_object_at, limits, pointer::At};
+use crate::{json_schema::each_object_at, limits, pointer::Location};
 
 /// One reason why a JSON Schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -212,7 +212,7 @@ fn of_reference(schema: &Value, error: &ReferencingError) -> InvalidSchema {
 /// The place of the reference that, once resolved, gives this URI.
 fn place_of(schema: &Value, uri: &str) -> String {
     let mut found = None;
-    each_object_at(schema, At::ROOT, &mut |map, at| {
+    each_object_at(schema, Location::ROOT, &mut |map, at| {
         for keyword in ["$ref", "$dynamicRef", "$schema"] {
             if let Some(Value::String(text)) = map.get(keyword) {
                 let target = text.split('#').next().unwrap_or_default();

@@ -15,7 +15,7 @@ use read::{Child, Graph};
 use serde_json::Value;
 
 use super::problem::InvalidSchema;
-use crate::{json_schema::each_reference, limits, name::SchemaName, pointer::At};
+use crate::{json_schema::each_reference, limits, name::SchemaName, pointer::Location};
 
 /// How often a schema is applied: to the place itself, and at most to a place below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub(super) fn weigh_with<'a>(
 ) -> Result<Weight, InvalidSchema> {
     let needs = |schema: &Value| {
         let mut found = Vec::new();
-        each_reference(schema, At::ROOT, &mut |name, _| {
+        each_reference(schema, Location::ROOT, &mut |name, _| {
             found.extend(resolve(&name).map(|schema| (name, schema)));
         });
         found

@@ -155,7 +155,7 @@ impl Watched {
     fn heard(&mut self, outcome: &Outcome) -> Option<String> {
         self.wait = pace(&outcome.result.result);
         let told = result::task(outcome);
-        let digest = Digest::of(told.as_bytes());
+        let digest = Digest::compute(told.as_bytes());
         (self.last.replace(digest) != Some(digest)).then_some(told)
     }
 }

@@ -24,7 +24,7 @@ fn proofs() -> ProofsConfig {
     let key = |key: &str| ApiKeyConfig {
         agent: "team/a".to_owned(),
         version: None,
-        digest: Digest::of(key.as_bytes()),
+        digest: Digest::compute(key.as_bytes()),
         scopes: Vec::new(),
     };
     ProofsConfig { required: true, api_keys: KEYS.map(key).to_vec(), ..ProofsConfig::default() }

@@ -4,7 +4,7 @@ use super::*;
 use crate::view::input::Schema;
 
 fn schema(text: &str) -> Schema {
-    Schema { text: text.into(), digest: Digest::of(text.as_bytes()) }
+    Schema { text: text.into(), digest: Digest::compute(text.as_bytes()) }
 }
 
 #[test]

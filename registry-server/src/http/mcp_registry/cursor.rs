@@ -39,7 +39,7 @@ pub(super) fn read(text: &str) -> Option<(Place, Filter)> {
 
 fn mark(json: &[u8]) -> [u8; MARK] {
     let mut mark = [0; MARK];
-    mark.copy_from_slice(&Digest::of(json).as_bytes()[..MARK]);
+    mark.copy_from_slice(&Digest::compute(json).as_bytes()[..MARK]);
     mark
 }
 

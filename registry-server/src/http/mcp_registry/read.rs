@@ -117,7 +117,7 @@ async fn beside<T: Send + 'static>(work: impl Fn() -> T + Send + Sync + 'static)
 fn tag(app: &App, catalog: &Catalog) -> String {
     let (chain, namespace) = (catalog.chain().to_string(), app.namespace.to_string());
     let mark = [app.registry().as_str(), &chain, &namespace, env!("CARGO_PKG_VERSION")];
-    etag::tag(catalog.revision(), Digest::of(mark.join("\n").as_bytes()))
+    etag::tag(catalog.revision(), Digest::compute(mark.join("\n").as_bytes()))
 }
 
 fn fresh(tag: &str, asked: &HeaderMap, body: impl Serialize) -> Response {

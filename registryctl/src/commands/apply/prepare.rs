@@ -6,7 +6,7 @@ use std::fmt;
 
 use registry_core::{
     Catalog, Key,
-    conflict::{OnConflict, Settlement, settle},
+    conflict::{OnConflict, Resolution, resolve_conflicts},
     prune::{Managed, prune},
 };
 use registry_proto::v1;
@@ -39,11 +39,11 @@ impl fmt::Display for Settled {
     }
 }
 
-impl From<&Settlement> for Settled {
-    fn from(settlement: &Settlement) -> Self {
+impl From<&Resolution> for Settled {
+    fn from(settlement: &Resolution) -> Self {
         match settlement {
-            Settlement::Skipped(key) => Self { key: key.to_string(), instead: None },
-            Settlement::Bumped { from, to } => {
+            Resolution::Skipped(key) => Self { key: key.to_string(), instead: None },
+            Resolution::Bumped { from, to } => {
                 Self { key: from.to_string(), instead: Some(to.to_string()) }
             }
         }
@@ -102,7 +102,7 @@ pub(super) async fn prepare(
     }
     let now = client.head().await?;
     let catalog = Follower::open(client, None).await?.catalog(now).await?;
-    let settled = settle(&catalog, batch.proposals(), on_conflict)
+    let settled = resolve_conflicts(&catalog, batch.proposals(), on_conflict)
         .map_err(|e| Failure::Rejected(e.to_string()))?;
     let mut changes: Vec<_> =
         settled.changes.into_iter().map(|(from, change)| (Some(from), change)).collect();
@@ -123,7 +123,7 @@ pub(super) async fn prepare(
     Ok(Prepared {
         batch: batch.replaced(changes),
         revision: Some(catalog.revision().0),
-        settled: settled.settlements.iter().map(Settled::from).collect(),
+        settled: settled.resolutions.iter().map(Settled::from).collect(),
         held,
     })
 }

@@ -5,7 +5,7 @@
 
 mod view;
 
-use registry_core::{At, Revision};
+use registry_core::{PointInTime, Revision};
 use registry_proto::v1::{self, difference::Difference as Wire};
 
 use super::{super::Session, mark};
@@ -22,7 +22,7 @@ use view::{Counts, DifferenceView};
 /// Shows the differences, and says how many there are.
 pub(super) async fn run(
     session: &Session,
-    (from, to): (At, Option<At>),
+    (from, to): (PointInTime, Option<PointInTime>),
     about: Option<&About>,
 ) -> Result<usize, Failure> {
     let client = session.connect().await?;
@@ -45,13 +45,17 @@ pub(super) async fn run(
             return output.end();
         }
         // All pages are of the same two revisions, whatever is registered meanwhile.
-        wanted.from = Some(At::Revision(Revision(from_revision)).into());
-        wanted.to = Some(At::Revision(Revision(to_revision)).into());
+        wanted.from = Some(PointInTime::Revision(Revision(from_revision)).into());
+        wanted.to = Some(PointInTime::Revision(Revision(to_revision)).into());
         wanted.page_token = next_page_token;
     }
 }
 
-fn request_of(from: At, to: Option<At>, about: Option<&About>) -> v1::CompareRevisionsRequest {
+fn request_of(
+    from: PointInTime,
+    to: Option<PointInTime>,
+    about: Option<&About>,
+) -> v1::CompareRevisionsRequest {
     let (kind, name, version) = About::wire(about);
     v1::CompareRevisionsRequest {
         from: Some(from.into()),

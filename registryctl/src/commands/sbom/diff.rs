@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use registry_core::At;
+use registry_core::PointInTime;
 use registry_sbom::{Change, Difference, Format, Inventory, compare, read};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub(super) async fn run(session: &Session, args: SbomDiffArgs) -> Result<(), Fai
 async fn inventory(
     session: &Session,
     source: &SbomSource,
-    at: Option<At>,
+    at: Option<PointInTime>,
 ) -> Result<Inventory, Failure> {
     match source {
         SbomSource::File(path) if at.is_some() => {

@@ -1,6 +1,6 @@
 //! `sbom export`: one bill, received in parts and written when it is complete.
 
-use registry_core::{At, Key};
+use registry_core::{Key, PointInTime};
 use registry_proto::v1;
 use registry_sbom::Format;
 
@@ -23,7 +23,7 @@ pub(super) async fn fetch(
     client: &Client,
     root: Option<&Key>,
     format: Format,
-    at: Option<At>,
+    at: Option<PointInTime>,
 ) -> Result<Vec<u8>, Failure> {
     let wanted = v1::ExportSbomRequest {
         root: root.map(Into::into),

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn caller(name: &str) -> Whose {
-        Whose::Caller { principal: name.into(), token: Digest::of(name.as_bytes()) }
+        Whose::Caller { principal: name.into(), token: Digest::compute(name.as_bytes()) }
     }
 
     fn issued(value: &'static str, lifetime: Duration) -> Issued {
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(get(&tokens, caller("a"), "1", 60).await, "1");
         assert_eq!(get(&tokens, caller("a"), "2", 60).await, "1");
         assert_eq!(get(&tokens, caller("b"), "3", 60).await, "3", "it is another's");
-        let other = Whose::Caller { principal: "a".into(), token: Digest::of(b"renewed") };
+        let other = Whose::Caller { principal: "a".into(), token: Digest::compute(b"renewed") };
         assert_eq!(get(&tokens, other, "4", 60).await, "4", "it was given for another token");
         tokens.forget(&caller("a"), &HeaderValue::from_static("0"));
         assert_eq!(get(&tokens, caller("a"), "5", 60).await, "1", "that one was replaced before");

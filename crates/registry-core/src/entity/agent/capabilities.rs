@@ -1,7 +1,7 @@
 //! The capabilities of an agent and its protocol extensions, including the one that declares
 //! dependencies.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
@@ -76,8 +76,8 @@ impl Capabilities {
     /// Calls `found` with each list of dependencies and its location.
     pub(super) fn each_dependency_list(
         &self,
-        at: At<'_>,
-        found: &mut dyn FnMut(&[Dependency], At<'_>),
+        at: Location<'_>,
+        found: &mut dyn FnMut(&[Dependency], Location<'_>),
     ) {
         let list = at.member("extensions");
         for (i, extension) in self.extensions.iter().enumerate() {
@@ -88,7 +88,7 @@ impl Capabilities {
         }
     }
 
-    pub(super) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let capabilities = Self {
             streaming: fields.optional_bool("streaming"),
@@ -107,7 +107,7 @@ impl Capabilities {
 }
 
 impl Extension {
-    fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let uri = fields.required_string("uri");
         let description = fields.optional_string("description");
@@ -125,7 +125,7 @@ impl Extension {
 }
 
 impl ExtensionParams {
-    fn read_sbom(problems: &Problems, value: &Value, at: At<'_>) -> Self {
+    fn read_sbom(problems: &Problems, value: &Value, at: Location<'_>) -> Self {
         let depends = problems.object(value, at).map(|fields| {
             let depends = fields.list("depends", |v, at| Dependency::read(problems, v, at));
             fields.finish();

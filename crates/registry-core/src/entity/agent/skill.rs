@@ -1,6 +1,6 @@
 //! A skill of an A2A agent, and its view as a tool in compositions.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ impl Skill {
         self.output_schema.is_none() && !may_be_json(own, default)
     }
 
-    pub(super) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (id, name) = (fields.required_string("id"), fields.required_string("name"));
         let description = fields.required_string("description");

@@ -11,7 +11,7 @@ use crate::reference::Key;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hints {
     /// `readOnlyHint` and `destructiveHint`: the effect on existing data.
-    pub effect: Effect,
+    pub effect: ToolEffect,
     /// `idempotentHint`: repeating a call has no further effect. Always true of a read-only tool.
     pub is_idempotent: bool,
     /// `openWorldHint`: the tool interacts with external entities.
@@ -20,7 +20,7 @@ pub struct Hints {
 
 /// The effect of a tool on existing data, in order of increasing harm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
+pub enum ToolEffect {
     /// It changes nothing.
     Reads,
     /// It only adds data.
@@ -33,28 +33,28 @@ impl Hints {
     /// Hints from a lookup of annotation values. Absent values have the defaults of MCP.
     pub fn new(says: impl Fn(&str) -> Option<bool>) -> Self {
         let effect = if says("readOnlyHint").unwrap_or(false) {
-            Effect::Reads
+            ToolEffect::Reads
         } else if says("destructiveHint").unwrap_or(true) {
-            Effect::Destroys
+            ToolEffect::Destroys
         } else {
-            Effect::Adds
+            ToolEffect::Adds
         };
         Self {
             effect,
-            is_idempotent: effect == Effect::Reads || says("idempotentHint").unwrap_or(false),
+            is_idempotent: effect == ToolEffect::Reads || says("idempotentHint").unwrap_or(false),
             is_open_world: says("openWorldHint").unwrap_or(true),
         }
     }
 
     /// Hints from an annotations object.
-    pub fn of_annotations(annotations: &Map<String, Value>) -> Self {
+    pub fn from_annotations(annotations: &Map<String, Value>) -> Self {
         Self::new(|hint| annotations.get(hint).and_then(Value::as_bool))
     }
 
     /// The combined hints of several tools. The result is read-only or idempotent if all are, and
     /// destructive or open-world if one is.
-    pub fn of_all(parts: impl IntoIterator<Item = Self>) -> Self {
-        let nothing = Self { effect: Effect::Reads, is_idempotent: true, is_open_world: false };
+    pub fn combined(parts: impl IntoIterator<Item = Self>) -> Self {
+        let nothing = Self { effect: ToolEffect::Reads, is_idempotent: true, is_open_world: false };
         parts.into_iter().fold(nothing, |all, part| Self {
             effect: all.effect.max(part.effect),
             is_idempotent: all.is_idempotent && part.is_idempotent,
@@ -70,7 +70,7 @@ impl Hints {
         known: &mut BTreeMap<Key, Self>,
     ) -> Self {
         if let Some(annotations) = &tool.annotations {
-            return Self::of_annotations(annotations);
+            return Self::from_annotations(annotations);
         }
         let Implementation::Spec(_) = tool.implementation else { return Self::new(|_| None) };
         let parts: Vec<_> = tool
@@ -91,14 +91,14 @@ impl Hints {
                 hints
             })
             .collect();
-        Self::of_all(parts)
+        Self::combined(parts)
     }
 
     /// The hints as MCP annotations.
     pub fn to_annotations(self) -> Map<String, Value> {
         let hints = [
-            ("readOnlyHint", self.effect == Effect::Reads),
-            ("destructiveHint", self.effect == Effect::Destroys),
+            ("readOnlyHint", self.effect == ToolEffect::Reads),
+            ("destructiveHint", self.effect == ToolEffect::Destroys),
             ("idempotentHint", self.is_idempotent),
             ("openWorldHint", self.is_open_world),
         ];

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -70,7 +70,7 @@ impl ToolSource {
     pub(super) fn read(
         problems: &Problems,
         value: &Value,
-        at: At<'_>,
+        at: Location<'_>,
         beside: Placement,
     ) -> Option<Self> {
         let fields = problems.object(value, at)?;
@@ -113,7 +113,7 @@ impl ToolSource {
 /// The value from inside or next to `source`. If both are present, they must be equal.
 fn one_of<T: PartialEq>(
     problems: &Problems,
-    at: At<'_>,
+    at: Location<'_>,
     inside: Option<T>,
     beside: Option<T>,
 ) -> Option<T> {

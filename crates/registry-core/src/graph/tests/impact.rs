@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Catalog, Code, Document, Key, Kind,
-    graph::{Affected, Effect, Impact, Planned, impact},
+    graph::{Affected, Effect, HypotheticalChange, Impact, impact},
     lifecycle::LifecycleState::{Deprecated, Retired},
     limits,
     rules::{
@@ -41,13 +41,13 @@ fn registry() -> Vec<Proposed> {
     ]
 }
 
-fn of(catalog: &Catalog, key: &str, planned: &Planned) -> Impact {
+fn impact_of(catalog: &Catalog, key: &str, planned: &HypotheticalChange) -> Impact {
     impact(catalog, &key.parse().unwrap(), planned, usize::MAX)
 }
 
-fn replacement(proposed: &Proposed) -> Planned {
+fn replacement(proposed: &Proposed) -> HypotheticalChange {
     let Proposed::Register(document) = proposed else { panic!("not a registration") };
-    Planned::Change(document.clone())
+    HypotheticalChange::Replace(document.clone())
 }
 
 /// Formats each dependent as effect, path and finding codes.
@@ -64,7 +64,7 @@ fn lines(impact: &Impact) -> Vec<String> {
 #[test]
 fn retirement_breaks_active_dependents_with_paths() {
     let catalog = catalog(&registry());
-    let found = of(&catalog, "schema/In@1.0.0", &Planned::Retire);
+    let found = impact_of(&catalog, "schema/In@1.0.0", &HypotheticalChange::Retire);
     assert_eq!(
         lines(&found),
         [
@@ -78,7 +78,7 @@ fn retirement_breaks_active_dependents_with_paths() {
     );
     assert_eq!((found.total, found.breaking), (6, 4));
     assert!(!found.is_harmless());
-    let nobody = of(&catalog, "agent/boss@1.0.0", &Planned::Retire);
+    let nobody = impact_of(&catalog, "agent/boss@1.0.0", &HypotheticalChange::Retire);
     assert!(nobody.is_harmless() && nobody.affected.is_empty());
 }
 
@@ -87,12 +87,12 @@ fn retirement_breaks_dependents_behind_force_retired_entity() {
     let mut batch = registry();
     batch.push(agent("ghost", &json!([on("tool", "gone")])));
     let catalog = catalog(&batch);
-    let found = of(&catalog, "tool/read@1.0.0", &Planned::Retire);
+    let found = impact_of(&catalog, "tool/read@1.0.0", &HypotheticalChange::Retire);
     assert!(lines(&found).contains(&"Breaks ghost → gone → read".to_owned()), "{found:?}");
     // The validation rule agrees.
     let refused = plan(&catalog, &[set("tool/read@1.0.0", Retired, None)]).diagnostics;
     assert_eq!(refused.len(), found.breaking);
-    let gone = of(&catalog, "tool/gone@1.0.0", &Planned::Retire);
+    let gone = impact_of(&catalog, "tool/gone@1.0.0", &HypotheticalChange::Retire);
     assert_eq!(
         lines(&gone),
         ["Breaks ghost → gone"],
@@ -102,7 +102,7 @@ fn retirement_breaks_dependents_behind_force_retired_entity() {
 
 #[test]
 fn deprecation_breaks_nothing() {
-    let found = of(&catalog(&registry()), "tool/read@1.0.0", &Planned::Deprecate);
+    let found = impact_of(&catalog(&registry()), "tool/read@1.0.0", &HypotheticalChange::Deprecate);
     assert_eq!((found.total, found.breaking), (5, 0));
     assert!(found.is_harmless());
 }
@@ -111,7 +111,7 @@ fn deprecation_breaks_nothing() {
 fn impact_lists_up_to_limit_and_counts_all() {
     let catalog = catalog(&registry());
     let key: Key = "schema/In@1.0.0".parse().unwrap();
-    let found = impact(&catalog, &key, &Planned::Retire, 2);
+    let found = impact(&catalog, &key, &HypotheticalChange::Retire, 2);
     assert_eq!((found.affected.len(), found.total, found.breaking), (2, 6, 4));
 }
 
@@ -119,7 +119,7 @@ fn impact_lists_up_to_limit_and_counts_all() {
 fn impact_counts_paths() {
     let mut batch = registry();
     batch.push(agent("both", &json!([on("tool", "copy"), on("tool", "read")])));
-    let found = of(&catalog(&batch), "tool/read@1.0.0", &Planned::Retire);
+    let found = impact_of(&catalog(&batch), "tool/read@1.0.0", &HypotheticalChange::Retire);
     let both = found.affected.iter().find(|a| a.record.document.key().name.as_str() == "both");
     let both = both.unwrap();
     assert_eq!((both.paths, both.path.len()), (2, 2));
@@ -131,18 +131,18 @@ fn removed_skill_breaks_its_users() {
     let skill = json!([{ "id": "rest", "name": "Rest", "description": "rests", "tags": [] }]);
     let worker = agent("worker", &json!([on("tool", "copy")]));
     let new = versioned(&with(&worker, json!({ "skills": skill })), "2.0.0");
-    let found = of(&catalog, "agent/worker@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog, "agent/worker@1.0.0", &replacement(&new));
     assert_eq!(lines(&found), ["Breaks boss → worker dependency-skill-unknown"]);
     let message = &found.affected[0].findings[0].message;
     assert_eq!(message, "agent/worker@2.0.0 has no skill `work`");
     let same = versioned(&worker, "1.0.1");
-    assert!(of(&catalog, "agent/worker@1.0.0", &replacement(&same)).is_harmless());
+    assert!(impact_of(&catalog, "agent/worker@1.0.0", &replacement(&same)).is_harmless());
 }
 
 #[test]
 fn removed_provision_breaks_tool() {
     let new = versioned(&server("files", &[]), "2.0.0");
-    let found = of(&catalog(&registry()), "server/files@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog(&registry()), "server/files@1.0.0", &replacement(&new));
     assert_eq!(lines(&found)[0], "Breaks read → files source-not-provided");
     assert_eq!(found.breaking, 1, "its dependents keep the registered tool: {found:?}");
 }
@@ -150,7 +150,7 @@ fn removed_provision_breaks_tool() {
 #[test]
 fn non_object_schema_breaks_tools_using_it_as_input() {
     let new = versioned(&schema("In", &json!({ "type": "array" })), "2.0.0");
-    let found = of(&catalog(&registry()), "schema/In@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog(&registry()), "schema/In@1.0.0", &replacement(&new));
     assert_eq!(lines(&found)[0], "Breaks read → In breaking-change schema-invalid");
 }
 
@@ -158,7 +158,8 @@ fn non_object_schema_breaks_tools_using_it_as_input() {
 fn invalid_replacement_is_not_harmless() {
     let on_nothing = json!({ "depends": [on("tool", "nothing")] });
     let new = versioned(&tool("copy", json!({ "spec": {} })), "2.0.0");
-    let found = of(&catalog(&registry()), "tool/copy@1.0.0", &replacement(&with(&new, on_nothing)));
+    let found =
+        impact_of(&catalog(&registry()), "tool/copy@1.0.0", &replacement(&with(&new, on_nothing)));
     assert_eq!(found.findings[0].code, Code::DependencyUnknown);
     assert!(!found.is_harmless() && found.breaking == 0);
 }
@@ -166,7 +167,7 @@ fn invalid_replacement_is_not_harmless() {
 #[test]
 fn same_version_with_other_content_is_analyzed() {
     let new = server("files", &[]);
-    let found = of(&catalog(&registry()), "server/files@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog(&registry()), "server/files@1.0.0", &replacement(&new));
     assert_eq!(found.findings[0].code, Code::AlreadyRegistered);
     assert_eq!(lines(&found)[0], "Breaks read → files source-not-provided");
 }
@@ -175,7 +176,7 @@ fn same_version_with_other_content_is_analyzed() {
 fn replacement_may_depend_on_old_dependent() {
     let value = json!({ "source": null, "spec": step(), "depends": [on("tool", "copy")] });
     let new = versioned(&with(&source_tool("read", "files"), value), "2.0.0");
-    let found = of(&catalog(&registry()), "tool/read@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog(&registry()), "tool/read@1.0.0", &replacement(&new));
     assert!(found.is_harmless(), "{found:?}");
 }
 
@@ -185,7 +186,7 @@ fn existing_findings_are_not_repeated() {
     let mut batch = registry();
     batch[3] = tool("copy", json!({ "spec": { "x": 1 }, "depends": [on("tool", "read")] }));
     let new = versioned(&source_tool("read", "files"), "1.0.1");
-    let found = of(&catalog(&batch), "tool/read@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog(&batch), "tool/read@1.0.0", &replacement(&new));
     assert!(found.is_harmless(), "{found:?}");
 }
 
@@ -200,7 +201,7 @@ fn replacement_validates_limited_number_of_dependents() {
         batch.push(Proposed::Register(Arc::new(document)));
     }
     let new = versioned(&server("files", &[]), "2.0.0");
-    let found = of(&catalog(&batch), "server/files@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog(&batch), "server/files@1.0.0", &replacement(&new));
     assert_eq!((found.breaking, found.unchecked), (limits::IMPACT_DOCUMENTS, extra));
     assert_eq!(found.affected.last().unwrap().effect, Effect::Unchecked);
 }
@@ -224,7 +225,7 @@ fn schema_change_breaks_only_incompatible_direction() {
     let narrow = object(&json!({ "type": "string" }));
     let change = |from: &Value, to: &Value| {
         let new = versioned(&schema("In", to), "2.0.0");
-        let found = of(&catalog(&users_of(from)), "schema/In@1.0.0", &replacement(&new));
+        let found = impact_of(&catalog(&users_of(from)), "schema/In@1.0.0", &replacement(&new));
         let outcome = found.comparison.as_ref().unwrap().found.outcome().as_str();
         (outcome, lines(&found), found)
     };
@@ -277,7 +278,7 @@ fn unused_skill_change_breaks_no_one() {
     let catalog = catalog(&batch);
     let to = |new: &Proposed| {
         let new = replacement(&versioned(new, "2.0.0"));
-        lines(&of(&catalog, "agent/worker@1.0.0", &new))
+        lines(&impact_of(&catalog, "agent/worker@1.0.0", &new))
     };
     assert_eq!(to(&worker("string", "null")), ["Affected boss → worker"]);
     assert_eq!(to(&worker("null", "string")), ["Breaks boss → worker breaking-change"]);

@@ -15,7 +15,7 @@ pub(super) struct WrittenAttestation {
 }
 
 impl WrittenAttestation {
-    pub(super) fn of(Attestation { time, signature }: &Attestation) -> Self {
+    pub(super) fn new(Attestation { time, signature }: &Attestation) -> Self {
         Self { time: *time, signature: BASE64.encode(signature) }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     parallel,
     reference::{InvalidKey, Key},
     scope::Scope,
-    setting::{Selector, Set, Settings},
+    setting::{Selector, SelectorSettings, Settings},
 };
 
 /// An export is incomplete or modified.
@@ -76,7 +76,9 @@ pub enum InvalidExport {
     #[error("the signature of the export is not 64 bytes in base64")]
     Signature,
     /// The digest of the whole does not match.
-    #[error("digest mismatch in the export of registry {registry}: computed {actual}, expected {expected}")]
+    #[error(
+        "digest mismatch in the export of registry {registry}: computed {actual}, expected {expected}"
+    )]
     Digest {
         /// The registry's id.
         registry: RegistryId,
@@ -119,7 +121,7 @@ struct File<'a> {
 struct WrittenSet {
     on: Selector,
     #[serde(flatten)]
-    set: Set,
+    set: SelectorSettings,
 }
 
 /// Restores the catalog of an export and verifies each document and the whole.
@@ -144,7 +146,7 @@ pub fn read_export(bytes: &[u8]) -> Result<Catalog, InvalidExport> {
     let catalog =
         Catalog::restore(file.registry, file.revision, file.chain, records).with_settings(settings);
     let attestation = file.attestation.map(Attestation::try_from).transpose()?;
-    let catalog = catalog.as_part(file.scope).attested(attestation);
+    let catalog = catalog.with_scope(file.scope).with_attestation(attestation);
     proved(catalog, file.digest, file.records.len())
 }
 

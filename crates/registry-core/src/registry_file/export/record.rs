@@ -39,7 +39,7 @@ struct WrittenLifecycle<'a> {
 }
 
 impl<'a> WrittenRecord<'a> {
-    pub(super) fn of(record: &'a Record) -> Self {
+    pub(super) fn new(record: &'a Record) -> Self {
         let Record { document, owner, registered, registered_at, lifecycle } = record;
         let untouched = *lifecycle == Lifecycle::active((*registered, *registered_at));
         Self {

@@ -1,4 +1,3 @@
-
 use serde_json::{Value, json};
 
 use super::super::{

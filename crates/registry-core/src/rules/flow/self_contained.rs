@@ -12,12 +12,12 @@ use std::{
 
 use schema_compat::{
     json_schema::{Holds, each_object_at, holds, map_objects, reference_of},
-    pointer::At,
+    pointer::Location,
 };
 use serde_json::{Map, Value, json};
 
 use crate::{
-    schema_inline::{Budget, inlined, pointer_of},
+    schema_inline::{InlineBudget, fragment_pointer, inlined},
     spec::types::rewrite_object,
 };
 
@@ -25,9 +25,9 @@ const DRAFT_7: &str = "http://json-schema.org/draft-07/schema#";
 
 /// The self-contained form of a schema; `None` if it is too large or has an unresolved reference.
 pub(super) fn self_contained(schema: &Value, budget: &mut Budget) -> Option<Value> {
-    let places = Places::of(schema);
+    let places = Places::new(schema);
     let mut flat = Flattening { places: &places, is_resolved: true };
-    let mut whole = flat.part(schema, At::ROOT, (places.dialect, ""));
+    let mut whole = flat.part(schema, Location::ROOT, (places.dialect, ""));
     if !flat.is_resolved {
         return None;
     }
@@ -115,7 +115,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(schema: &Value) -> Self {
+    fn new(schema: &Value) -> Self {
         let declared = |map: &Map<String, Value>| {
             map.get("$schema").and_then(Value::as_str).map(Dialect::named)
         };
@@ -128,7 +128,7 @@ impl Places {
             dynamic: BTreeMap::new(),
         };
         let mut bases: Vec<String> = vec![String::new()];
-        each_object_at(schema, At::ROOT, &mut |map, at| {
+        each_object_at(schema, Location::ROOT, &mut |map, at| {
             let at = at.to_string();
             places.is_mixed |= declared(map).is_some_and(|own| own != dialect);
             bases.retain(|base| at == *base || at.starts_with(&format!("{base}/")));
@@ -152,7 +152,7 @@ impl Places {
     fn target(&self, base: &str, reference: &str) -> Option<String> {
         let (uri, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let base = if uri.is_empty() { base } else { self.resources.get(uri)? };
-        match pointer_of(fragment) {
+        match fragment_pointer(fragment) {
             Some(pointer) => Some(format!("{base}{pointer}")),
             None => self.anchors.get(&(base.to_owned(), fragment.to_owned())).cloned(),
         }
@@ -174,7 +174,7 @@ struct Flattening<'p> {
 }
 
 impl Flattening<'_> {
-    fn part(&mut self, value: &Value, at: At<'_>, (dialect, base): (Dialect, &str)) -> Value {
+    fn part(&mut self, value: &Value, at: Location<'_>, (dialect, base): (Dialect, &str)) -> Value {
         let map = match value {
             Value::Object(map) => map,
             Value::Array(items) => {
@@ -295,7 +295,7 @@ impl Definitions<'_> {
         let mut waiting = Vec::new();
         let rewritten = map_objects(form, &mut |map| match map.get("$ref") {
             Some(Value::String(reference)) => {
-                let pointer = reference.strip_prefix('#').and_then(pointer_of);
+                let pointer = reference.strip_prefix('#').and_then(fragment_pointer);
                 if let Some(pointer) = pointer {
                     let name = self.name(&pointer);
                     map.insert("$ref".to_owned(), format!("#/$defs/{name}").into());

@@ -27,7 +27,7 @@ pub(super) struct Problems {
 }
 
 impl Problems {
-    pub(super) fn of<'a>(schemas: Vec<&'a Value>) -> Self {
+    pub(super) fn new<'a>(schemas: Vec<&'a Value>) -> Self {
         let (mut different, mut places) = (Vec::new(), HashMap::new());
         let state = RandomState::new();
         let hashed = parallel::map(schemas, |schema| Hashed(state.hash_one(schema), schema));
@@ -42,7 +42,7 @@ impl Problems {
         Self { different: parallel::map(different, problems_of), which }
     }
 
-    pub(super) fn of_nth(&self, index: usize) -> &[InvalidSchema] {
+    pub(super) fn get(&self, index: usize) -> &[InvalidSchema] {
         &self.different[self.which[index]]
     }
 }
@@ -63,7 +63,7 @@ fn problems_of(schema: &Value) -> Vec<InvalidSchema> {
     }
     // References are checked separately. Here all valid ones resolve to a schema that allows
     // anything.
-    let anything = |name: &SchemaName| Key::of_schema(name).map(|_| &Value::Bool(true));
+    let anything = |name: &SchemaName| Key::for_schema(name).map(|_| &Value::Bool(true));
     let mut problems = compile(schema, &anything).err().unwrap_or_default();
     if problems.is_empty() && has_uris(schema) {
         problems = problems_if_referred_to(schema);

@@ -4,7 +4,7 @@
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
 use super::{Budget, Error, Reason, compare, predicate::field};
@@ -22,7 +22,7 @@ pub fn aggregate(
 ) -> Result<Value, Error> {
     let mut value = Value::Array(results);
     for (i, op) in ops.iter().enumerate() {
-        value = op.apply(value, budget).map_err(|reason| reason.at(At::ROOT.index(i)))?;
+        value = op.apply(value, budget).map_err(|reason| reason.at(Location::ROOT.index(i)))?;
     }
     Ok(value)
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
 use super::{Budget, Error, Reason};
@@ -13,7 +13,7 @@ use crate::spec::{Binding, Path};
 
 /// The values that bindings can refer to.
 #[derive(Debug, Clone, Copy)]
-pub struct Scope<'a> {
+pub struct BindingContext<'a> {
     /// The composition's input.
     pub input: &'a Value,
     /// The results of steps by id.
@@ -24,15 +24,15 @@ pub struct Scope<'a> {
 
 impl Binding {
     /// Evaluates the binding. JSON pointers of errors are relative to it.
-    pub fn resolve(&self, scope: Scope<'_>, budget: &mut Budget) -> Result<Value, Error> {
-        self.find(scope, (At::ROOT, 0), budget)?.map_err(|reason| reason.at(At::ROOT))
+    pub fn resolve(&self, scope: BindingContext<'_>, budget: &mut Budget) -> Result<Value, Error> {
+        self.find(scope, (Location::ROOT, 0), budget)?.map_err(|reason| reason.at(Location::ROOT))
     }
 
     /// Evaluates the binding, or returns the reason why it selects nothing.
     fn find(
         &self,
-        scope: Scope<'_>,
-        (at, depth): (At<'_>, usize),
+        scope: BindingContext<'_>,
+        (at, depth): (Location<'_>, usize),
         budget: &mut Budget,
     ) -> Result<Result<Value, Reason>, Error> {
         let (path, value, without) = match self {
@@ -55,8 +55,8 @@ impl Binding {
 
 fn construct(
     fields: &[(String, Binding)],
-    scope: Scope<'_>,
-    (at, depth): (At<'_>, usize),
+    scope: BindingContext<'_>,
+    (at, depth): (Location<'_>, usize),
     budget: &mut Budget,
 ) -> Result<Value, Error> {
     budget.produce(depth, 1).map_err(|reason| reason.at(at))?;
@@ -76,7 +76,7 @@ fn construct(
 /// selected array differs from several selected values.
 pub fn keys(paths: &[Path], value: &Value, budget: &mut Budget) -> Result<Vec<Vec<Value>>, Error> {
     let select = |(i, path): (usize, &Path)| {
-        path.select_copies(value, budget).map_err(|reason| reason.at(At::ROOT.index(i)))
+        path.select_copies(value, budget).map_err(|reason| reason.at(Location::ROOT.index(i)))
     };
     paths.iter().enumerate().map(select).collect()
 }

@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, cmp::Ordering};
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{Budget, Error, Reason, compare, is_same};
@@ -15,7 +15,7 @@ use crate::spec::{Filter, Path, Predicate, PredicateOp};
 impl Predicate {
     /// Whether a value satisfies the predicate. JSON pointers of errors are relative to it.
     pub fn is_met(&self, value: &Value, budget: &mut Budget) -> Result<bool, Error> {
-        self.decide(value, budget).map_err(|reason| reason.at(At::ROOT.member("field")))
+        self.decide(value, budget).map_err(|reason| reason.at(Location::ROOT.member("field")))
     }
 
     fn decide(&self, value: &Value, budget: &mut Budget) -> Result<bool, Reason> {
@@ -86,9 +86,9 @@ impl Filter {
     /// The items of an array that satisfy the predicate, in order.
     pub fn apply(&self, input: Value, budget: &mut Budget) -> Result<Value, Error> {
         let Value::Array(items) = input else {
-            return Err(Reason::not_an_array(&input).at(At::ROOT));
+            return Err(Reason::not_an_array(&input).at(Location::ROOT));
         };
-        let at = At::ROOT.member("predicate");
+        let at = Location::ROOT.member("predicate");
         let mut kept = Vec::new();
         for item in items {
             let is_met = self.predicate.decide(&item, budget);

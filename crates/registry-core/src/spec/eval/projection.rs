@@ -7,7 +7,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
 use super::{Budget, Error, Reason, binding::selected, predicate::field};
@@ -17,13 +17,13 @@ use crate::spec::{
 };
 
 /// A location in the spec and a depth in the output.
-type Place<'a> = (At<'a>, usize);
+type Place<'a> = (Location<'a>, usize);
 
 impl Mappings {
     /// Applies the projection to a value. JSON pointers of errors are relative to the object with
     /// `mappings`.
     pub fn apply(&self, input: &Value, budget: &mut Budget) -> Result<Value, Error> {
-        self.project(input, (At::ROOT, 0), budget).map(Value::Object)
+        self.project(input, (Location::ROOT, 0), budget).map(Value::Object)
     }
 
     fn project(
@@ -89,7 +89,7 @@ fn each(
         let mut object = Map::new();
         for ItemField { name, field, source } in fields {
             // The pointer of an error names the mapping instead of the item.
-            let at = at.beside(name);
+            let at = at.sibling(name);
             budget.text(field.len() + 1).map_err(|reason| reason.at(at))?;
             object.insert((*field).to_owned(), source.evaluate(item, (at, depth + 2), budget)?);
         }

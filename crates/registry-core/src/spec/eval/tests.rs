@@ -1,4 +1,3 @@
-
 mod bounds;
 mod data;
 mod projection;

@@ -50,7 +50,7 @@ struct Filter {
 
 impl Shape {
     /// The structure of a valid path.
-    pub(super) fn of(path: &str) -> Self {
+    pub(super) fn parse(path: &str) -> Self {
         Scanner { bytes: path.as_bytes(), at: 0 }.query()
     }
 

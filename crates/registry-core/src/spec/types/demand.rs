@@ -4,7 +4,7 @@
 
 use schema_compat::{
     compatibility::{Demand, Difference, Side, Verdict, covers, shortened},
-    pointer::At,
+    pointer::Location,
 };
 use serde_json::{Value, json};
 
@@ -486,7 +486,7 @@ impl Checker<'_> {
     }
 
     /// Reports a part of a cache key that selects nothing.
-    pub(super) fn ignored_key(&mut self, label: &Label, at: At<'_>) {
+    pub(super) fn ignored_key(&mut self, label: &Label, at: Location<'_>) {
         let (whose, demanded, at) = ("the key", &Value::Null, at.to_string());
         let sink = Sink { subject: "key", whose, demanded, at, remedy: None };
         let message = format!("{} selects nothing, so all inputs share one entry", label.words());
@@ -501,7 +501,7 @@ impl Checker<'_> {
         selected: &Selected,
         label: &Label,
         subject: &str,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> bool {
         let Source::Path { path, of, .. } = &label.from else { return true };
         let (whose, demanded, at) = ("the binding", &Value::Null, at.to_string());

@@ -1,6 +1,6 @@
 //! Sources of values, described for messages, with the JSON pointers of their bindings.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 
 use super::{
     Checker,
@@ -94,7 +94,7 @@ fn segment(path: &str, name: &str) -> String {
 
 /// The values that bindings can refer to.
 #[derive(Clone, Copy)]
-pub(super) struct Scope<'s> {
+pub(super) struct ValueContext<'s> {
     pub(super) input: &'s Given,
     /// The results of steps.
     pub(super) steps: &'s [(&'s str, Given)],
@@ -109,9 +109,9 @@ impl Checker<'_> {
     pub(super) fn given(
         &mut self,
         (binding, otherwise): (Option<&Binding>, &Given),
-        scope: Scope<'_>,
+        scope: ValueContext<'_>,
         subject: &str,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Given {
         let Some(binding) = binding else { return otherwise.clone() };
         let (selected, label) = bound(binding, scope, at);
@@ -124,7 +124,7 @@ impl Checker<'_> {
 }
 
 /// The value of a binding.
-fn bound(binding: &Binding, scope: Scope<'_>, at: At<'_>) -> (Selected, Label) {
+fn bound(binding: &Binding, scope: ValueContext<'_>, at: Location<'_>) -> (Selected, Label) {
     let from = |path: &Path, from: &Given| from_path(path, from, at);
     match binding {
         Binding::Input(path) => from(path, scope.input),
@@ -185,7 +185,7 @@ fn pending((mut selected, mut label): (Selected, Label)) -> (Selected, Label) {
     (selected, label)
 }
 
-fn from_path(path: &Path, from: &Given, at: At<'_>) -> (Selected, Label) {
+fn from_path(path: &Path, from: &Given, at: Location<'_>) -> (Selected, Label) {
     let selected = select(path, &from.shape);
     let of = match &from.label.from {
         Source::Whole(of) => of.clone(),

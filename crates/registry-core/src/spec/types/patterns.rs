@@ -4,13 +4,13 @@
 
 use std::collections::BTreeSet;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Value, json};
 
 use super::{
     Checker,
     demand::Sink,
-    label::{Given, Label, Scope, Source},
+    label::{Given, Label, Source, ValueContext},
     schema::Kinds,
     select::{Presence, names, select},
     shape::{Array, MANY, Member, Object, Shape},
@@ -27,7 +27,7 @@ impl Checker<'_> {
         spec: &Spec,
         given: &Given,
         subject: &str,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Given {
         let result = |shape| Given { shape, label: Label::whole("the result", at.to_string()) };
         match spec {
@@ -101,7 +101,7 @@ impl Checker<'_> {
         operation: &Operation,
         given: &Given,
         subject: &str,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Given {
         match operation {
             Operation::Call(target @ Target::Tool(_)) => {
@@ -117,7 +117,7 @@ impl Checker<'_> {
         (inner, fallback): (&Operation, Option<&Operation>),
         given: &Given,
         subject: &str,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Given {
         let place = at.member("inner");
         let done = self.operation(inner, given, subject, place);
@@ -130,7 +130,7 @@ impl Checker<'_> {
     }
 
     /// Records an operation that may fail or time out without ending the composition.
-    fn may_fail(&mut self, operation: &Operation, at: At<'_>) {
+    fn may_fail(&mut self, operation: &Operation, at: Location<'_>) {
         if calls_something(operation) {
             self.failable.push(BTreeSet::from([at.to_string()]));
         }
@@ -141,7 +141,7 @@ impl Checker<'_> {
         letter: &DeadLetter,
         given: &Given,
         subject: &str,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Given {
         let place = at.member("inner");
         let done = self.operation(&letter.inner, given, subject, place);
@@ -167,7 +167,13 @@ impl Checker<'_> {
         Given { shape: Shape::any([done.shape, instead.shape]), label }
     }
 
-    fn map_each(&mut self, each: &MapEach, given: &Given, subject: &str, at: At<'_>) -> Given {
+    fn map_each(
+        &mut self,
+        each: &MapEach,
+        given: &Given,
+        subject: &str,
+        at: Location<'_>,
+    ) -> Given {
         self.takes_array(given, subject_of(subject), "`mapEach`", at);
         let array = given.shape.items();
         let (item, min, max) = match &array {
@@ -184,7 +190,7 @@ impl Checker<'_> {
         Given { shape: Shape::array(result.shape, (min, max)), label }
     }
 
-    fn pipeline(&mut self, pipeline: &Pipeline, given: &Given, at: At<'_>) -> Given {
+    fn pipeline(&mut self, pipeline: &Pipeline, given: &Given, at: Location<'_>) -> Given {
         let at = at.member("steps");
         let mut steps: Vec<(&str, Given)> = Vec::new();
         for (i, step) in pipeline.steps.iter().enumerate() {
@@ -192,7 +198,8 @@ impl Checker<'_> {
             let subject = format!("input of step \"{}\"", step.id);
             let previous = steps.last().map_or(given, |(_, result)| result);
             let bound = (step.input.as_ref(), previous);
-            let scope = Scope { input: given, steps: &steps, completed: steps.len(), error: None };
+            let scope =
+                ValueContext { input: given, steps: &steps, completed: steps.len(), error: None };
             let taken = self.given(bound, scope, &subject, at.member("input"));
             let done = self.operation(&step.operation, &taken, &subject, at.member("operation"));
             steps.push((&step.id, result_of(&step.id, done, at)));
@@ -200,7 +207,7 @@ impl Checker<'_> {
         steps.pop().map_or_else(|| given.clone(), |(_, result)| result)
     }
 
-    fn scatter(&mut self, scatter: &ScatterGather, given: &Given, at: At<'_>) -> Given {
+    fn scatter(&mut self, scatter: &ScatterGather, given: &Given, at: Location<'_>) -> Given {
         let targets = at.member("targets");
         // The timeout omits late targets even with `failFast`.
         let is_complete = scatter.fail_fast && scatter.timeout_ms.is_none();
@@ -208,7 +215,7 @@ impl Checker<'_> {
         for (i, target) in scatter.targets.iter().enumerate() {
             let at = targets.index(i);
             let subject = format!("input of target {i}");
-            let scope = Scope { input: given, steps: &[], completed: 0, error: None };
+            let scope = ValueContext { input: given, steps: &[], completed: 0, error: None };
             let bound = (target.input.as_ref(), given);
             let taken = self.given(bound, scope, &subject, at.member("input"));
             results.push(self.operation(&target.operation, &taken, &subject, at).shape);
@@ -234,7 +241,9 @@ impl Checker<'_> {
                 demanded: &demanded,
                 at: at.to_string(),
                 remedy: Some(match op {
-                    AggregationOp::Merge => "make every target return an object, because only objects can be merged",
+                    AggregationOp::Merge => {
+                        "make every target return an object, because only objects can be merged"
+                    }
                     _ => "move this operation before `merge`, because it needs an array",
                 }),
             };
@@ -245,7 +254,7 @@ impl Checker<'_> {
         flow
     }
 
-    fn saga(&mut self, saga: &Saga, given: &Given, at: At<'_>) -> Given {
+    fn saga(&mut self, saga: &Saga, given: &Given, at: Location<'_>) -> Given {
         if let Some(path) = &saga.saga_id_path {
             self.is_key(path, given, "", at.member("sagaIdPath"));
         }
@@ -256,7 +265,8 @@ impl Checker<'_> {
             let subject = format!("input of step \"{}\"", step.id);
             let previous = steps.last().map_or(given, |(_, result)| result);
             let bound = (step.input.as_ref(), previous);
-            let scope = Scope { input: given, steps: &steps, completed: steps.len(), error: None };
+            let scope =
+                ValueContext { input: given, steps: &steps, completed: steps.len(), error: None };
             let taken = self.given(bound, scope, &subject, at.member("input"));
             let done = self.operation(&step.action, &taken, &subject, at.member("action"));
             // A failure compensates the preceding steps.
@@ -273,7 +283,8 @@ impl Checker<'_> {
             let bound = (step.compensate_input.as_ref(), taken);
             // Later steps may not have completed. With an unknown outcome, neither may this one.
             let completed = if step.compensate_on_unknown { i } else { i + 1 };
-            let scope = Scope { input: given, steps: &steps, completed, error: Some(&error) };
+            let scope =
+                ValueContext { input: given, steps: &steps, completed, error: Some(&error) };
             let taken = self.given(bound, scope, &subject, at.member("compensateInput"));
             self.operation(compensate, &taken, &subject, at.member("compensate"));
         }
@@ -282,13 +293,14 @@ impl Checker<'_> {
             let member = |(id, result): (&str, Given)| (id.to_owned(), Member::sure(result.shape));
             return Given { shape: Shape::object(steps.into_iter().map(member)), label };
         };
-        let scope = Scope { input: given, steps: &steps, completed: steps.len(), error: None };
+        let scope =
+            ValueContext { input: given, steps: &steps, completed: steps.len(), error: None };
         let nothing = Given { shape: Shape::Unknown(None), label };
         self.given((Some(output), &nothing), scope, "output", at.member("output"))
     }
 
     /// Warns of a path that never selects a part of the key, because a cache accepts an empty key.
-    fn is_cache_key(&mut self, path: &Path, given: &Given, subject: &str, at: At<'_>) {
+    fn is_cache_key(&mut self, path: &Path, given: &Given, subject: &str, at: Location<'_>) {
         let selected = select(path, &given.shape);
         if selected.presence == Presence::Never {
             self.ignored_key(&key_label(path, given, subject, at), at);
@@ -296,7 +308,7 @@ impl Checker<'_> {
     }
 
     /// Checks that a path selects a key.
-    fn is_key(&mut self, path: &Path, given: &Given, subject: &str, at: At<'_>) {
+    fn is_key(&mut self, path: &Path, given: &Given, subject: &str, at: Location<'_>) {
         let selected = select(path, &given.shape);
         let from = key_label(path, given, subject, at);
         if self.is_present(&selected, &from, "key", at) {
@@ -318,7 +330,7 @@ impl Checker<'_> {
 }
 
 /// The label of a key.
-fn key_label(path: &Path, given: &Given, subject: &str, at: At<'_>) -> Label {
+fn key_label(path: &Path, given: &Given, subject: &str, at: Location<'_>) -> Label {
     let (path, of) = (path.as_str().to_owned(), input_of(subject));
     let from = Source::Path { path, of, has: given.shape.names(), is_pending: false };
     Label { pointer: at.to_string(), is_binding: true, from }
@@ -349,7 +361,7 @@ fn scoped(given: &Given, subject: &str) -> Given {
     Given { shape: given.shape.clone(), label }
 }
 
-fn result_of(id: &str, done: Given, at: At<'_>) -> Given {
+fn result_of(id: &str, done: Given, at: Location<'_>) -> Given {
     Given {
         shape: done.shape,
         label: Label::whole(&format!("the result of \"{id}\""), at.to_string()),

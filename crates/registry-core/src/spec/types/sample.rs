@@ -62,7 +62,7 @@ impl Drafter<'_> {
 
     /// A value that the schema probably accepts.
     fn draft(&mut self, schema: &Value, depth: usize) -> Option<Value> {
-        let mut cases = Cases::of(schema);
+        let mut cases = Cases::new(schema);
         if depth == 0 || cases.all.is_empty() {
             return None;
         }

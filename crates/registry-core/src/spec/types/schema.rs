@@ -35,7 +35,7 @@ impl Kinds {
         found.map_or(Self::ALL, |(_, bit, _)| Self(*bit))
     }
 
-    pub(super) fn of(value: &Value) -> Self {
+    pub(super) fn of_value(value: &Value) -> Self {
         Self(match value {
             Value::Null => 1,
             Value::Bool(_) => 2,
@@ -264,7 +264,7 @@ pub(super) struct Cases<'s> {
 }
 
 impl<'s> Cases<'s> {
-    pub(super) fn of(schema: &'s Value) -> Self {
+    pub(super) fn new(schema: &'s Value) -> Self {
         let mut cases = Self { all: Vec::new(), is_complete: true };
         cases.all = cases.split(schema);
         cases.all.retain(|case| !kinds_of(case).is_empty());
@@ -342,7 +342,7 @@ pub(super) fn kinds_of(case: &Case<'_>) -> Kinds {
         };
         kinds = kinds.and(own);
         if let Some(values) = listed(map) {
-            kinds = kinds.and(values.into_iter().map(Kinds::of).fold(Kinds(0), Kinds::or));
+            kinds = kinds.and(values.into_iter().map(Kinds::of_value).fold(Kinds(0), Kinds::or));
         }
     }
     kinds
@@ -350,12 +350,12 @@ pub(super) fn kinds_of(case: &Case<'_>) -> Kinds {
 
 /// The types of the values that a schema accepts.
 pub(super) fn kinds(schema: &Value) -> Kinds {
-    Cases::of(schema).all.iter().map(kinds_of).fold(Kinds(0), Kinds::or)
+    Cases::new(schema).all.iter().map(kinds_of).fold(Kinds(0), Kinds::or)
 }
 
 /// The member with this name.
 pub(super) fn member(schema: &Value, name: &str) -> Part {
-    let cases = Cases::of(schema);
+    let cases = Cases::new(schema);
     let of = |case: &Case<'_>| member_of(case, name, cases.is_complete);
     Part::any(cases.all.iter().map(of))
 }
@@ -438,7 +438,7 @@ fn matching<'s>(map: &'s Map<String, Value>, name: &str) -> Option<Vec<&'s Value
 /// The names of the members that a schema declares or requires.
 pub(super) fn declared(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    for map in Cases::of(schema).all.iter().flatten() {
+    for map in Cases::new(schema).all.iter().flatten() {
         let listed = listed(map).unwrap_or_default().into_iter().filter_map(Value::as_object);
         let listed = listed.flat_map(|object| object.keys().map(String::as_str));
         let all = members(map, "properties").chain(names(map, "required")).chain(listed);
@@ -486,7 +486,7 @@ pub(super) struct Elements {
 
 /// The items of arrays case by case; empty if the schema accepts no array.
 pub(super) fn elements(schema: &Value) -> Vec<Elements> {
-    let cases = Cases::of(schema);
+    let cases = Cases::new(schema);
     cases.all.iter().flat_map(elements_of).collect()
 }
 

@@ -321,7 +321,8 @@ impl Shape {
             }
             Self::Schema(schema, origin) => {
                 let all = schema::elements(schema).into_iter();
-                all.map(|elements| Array::of(elements, origin.as_ref())).reduce(Array::or)
+                all.map(|elements| Array::from_elements(elements, origin.as_ref()))
+                    .reduce(Array::or)
             }
             Self::Object(_) => None,
             Self::Array(array) => Some(Array::clone(array)),
@@ -370,7 +371,7 @@ impl Shape {
                 }
             }
             Self::OneOf(all) => {
-                let kind = Kinds::of(value);
+                let kind = Kinds::of_value(value);
                 let all = all.iter().filter(|one| one.kinds().has(kind));
                 all.for_each(|one| one.trace(value, found));
             }
@@ -394,7 +395,7 @@ fn child_of(schema: &Value, step: &Step, origin: Option<&Origin>) -> Found {
         Step::Position(_) | Step::Slice(_) | Step::Each { .. } => {
             let arrays = schema::elements(schema).into_iter();
             let mut found: Vec<_> =
-                arrays.map(|elements| Array::of(elements, origin).child(step)).collect();
+                arrays.map(|elements| Array::from_elements(elements, origin).child(step)).collect();
             let kinds = schema::kinds(schema);
             if matches!(step, Step::Each { .. }) && kinds.has(Kinds::OBJECT) {
                 found.push(Found {
@@ -514,7 +515,7 @@ fn place_of(count: u64) -> usize {
 }
 
 impl Array {
-    fn of(elements: Elements, origin: Option<&Origin>) -> Self {
+    fn from_elements(elements: Elements, origin: Option<&Origin>) -> Self {
         let shape =
             |step: Step, schema: Value| Shape::Schema(Rc::new(schema), extended(origin, &step));
         let Elements { first, rest, min, max } = elements;

@@ -12,7 +12,7 @@ use std::{
 
 use schema_compat::{
     compatibility::Budget as Comparing,
-    pointer::At,
+    pointer::Location,
     schema_compile::{Validator, compile},
 };
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::spec::{
     Binding, OnDuplicate, Operation, ScatterGather, Spec, Target,
-    eval::{self, Budget, Scope},
+    eval::{self, BindingContext, Budget},
 };
 
 /// Maximum number of runs per destination.
@@ -190,7 +190,7 @@ impl Checker<'_> {
                 goal: (at, is_hit),
                 hit: None,
             };
-            let result = run.pattern(self.spec, input, At::ROOT);
+            let result = run.pattern(self.spec, input, Location::ROOT);
             if let Ok(result) = &result
                 && at == RESULT
                 && is_hit(result)
@@ -348,7 +348,7 @@ fn patched(mut base: Value, parts: &[Part], is_all: bool) -> Value {
 /// The target of the call at a JSON pointer of a spec.
 fn target_at<'s>(spec: &'s Spec, pointer: &str) -> Option<&'s Target> {
     let mut found = None;
-    each_call(spec, At::ROOT, &mut |target, at| {
+    each_call(spec, Location::ROOT, &mut |target, at| {
         if found.is_none() && at.to_string() == pointer {
             found = Some(target);
         }
@@ -356,8 +356,12 @@ fn target_at<'s>(spec: &'s Spec, pointer: &str) -> Option<&'s Target> {
     found
 }
 
-fn each_call<'s>(spec: &'s Spec, at: At<'_>, visit: &mut dyn FnMut(&'s Target, At<'_>)) {
-    let mut operation = |operation: &'s Operation, at: At<'_>| match operation {
+fn each_call<'s>(
+    spec: &'s Spec,
+    at: Location<'_>,
+    visit: &mut dyn FnMut(&'s Target, Location<'_>),
+) {
+    let mut operation = |operation: &'s Operation, at: Location<'_>| match operation {
         Operation::Call(target @ Target::Tool(_)) => visit(target, at.member("tool")),
         Operation::Call(target) => visit(target, at.member("agent")),
         Operation::Pattern(spec) => each_call(spec, at.member("pattern"), visit),
@@ -423,7 +427,7 @@ fn each_call<'s>(spec: &'s Spec, at: At<'_>, visit: &mut dyn FnMut(&'s Target, A
 
 impl Run<'_, '_> {
     /// Ends the run, because a destination rejects a value.
-    fn refused(&mut self, at: At<'_>, value: &Value) -> Stop {
+    fn refused(&mut self, at: Location<'_>, value: &Value) -> Stop {
         let (goal, is_hit) = self.goal;
         if self.hit.is_none() && at.to_string() == goal && is_hit(value) {
             self.hit = Some(value.clone());
@@ -431,7 +435,7 @@ impl Run<'_, '_> {
         Stop
     }
 
-    fn call(&mut self, target: &Target, input: &Value, at: At<'_>) -> Result<Value, Stop> {
+    fn call(&mut self, target: &Target, input: &Value, at: Location<'_>) -> Result<Value, Stop> {
         let tool = self.tools.get(target);
         if !tool.takes(target, input) {
             return Err(self.refused(at, input));
@@ -465,7 +469,7 @@ impl Run<'_, '_> {
         &mut self,
         operation: &Operation,
         input: &Value,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<Value, Stop> {
         if self.failing.contains(&at.to_string()) {
             return Err(Stop);
@@ -483,15 +487,15 @@ impl Run<'_, '_> {
         &mut self,
         binding: Option<&Binding>,
         otherwise: &Value,
-        scope: Scope<'_>,
-        at: At<'_>,
+        scope: BindingContext<'_>,
+        at: Location<'_>,
     ) -> Result<Value, Stop> {
         let Some(binding) = binding else { return Ok(otherwise.clone()) };
         let bound = binding.resolve(scope, &mut Budget::new(BYTES));
         bound.map_err(|_| self.refused(at, &Value::Null))
     }
 
-    fn pattern(&mut self, spec: &Spec, input: &Value, at: At<'_>) -> Result<Value, Stop> {
+    fn pattern(&mut self, spec: &Spec, input: &Value, at: Location<'_>) -> Result<Value, Stop> {
         match spec {
             Spec::Pipeline(pipeline) => {
                 let at = at.member("pipeline");
@@ -499,7 +503,7 @@ impl Run<'_, '_> {
                 let (mut results, mut last) = (BTreeMap::new(), input.clone());
                 for (i, step) in pipeline.steps.iter().enumerate() {
                     let at = at.index(i);
-                    let scope = Scope { input, steps: &results, error: None };
+                    let scope = BindingContext { input, steps: &results, error: None };
                     let given =
                         self.bound(step.input.as_ref(), &last, scope, at.member("input"))?;
                     last = self.operation(&step.operation, &given, at.member("operation"))?;
@@ -585,7 +589,7 @@ impl Run<'_, '_> {
         &mut self,
         (inner, fallback): (&Operation, Option<&Operation>),
         input: &Value,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<Value, Stop> {
         let place = at.member("inner");
         if let Some(fallback) = fallback
@@ -600,13 +604,13 @@ impl Run<'_, '_> {
         &mut self,
         scatter: &ScatterGather,
         input: &Value,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<Value, Stop> {
         let targets = at.member("targets");
         let mut arrived = Vec::new();
         for (i, target) in scatter.targets.iter().enumerate() {
             let at = targets.index(i);
-            let scope = Scope { input, steps: &BTreeMap::new(), error: None };
+            let scope = BindingContext { input, steps: &BTreeMap::new(), error: None };
             let given = self.bound(target.input.as_ref(), input, scope, at.member("input"));
             let is_late = scatter.timeout_ms.is_some() && self.failing.contains(&at.to_string());
             let result = given.and_then(|given| {
@@ -642,7 +646,12 @@ impl Run<'_, '_> {
         Ok(value)
     }
 
-    fn saga(&mut self, saga: &crate::spec::Saga, input: &Value, at: At<'_>) -> Result<Value, Stop> {
+    fn saga(
+        &mut self,
+        saga: &crate::spec::Saga,
+        input: &Value,
+        at: Location<'_>,
+    ) -> Result<Value, Stop> {
         if let Some(path) = &saga.saga_id_path {
             let keys = eval::keys(std::slice::from_ref(path), input, &mut Budget::new(BYTES));
             if keys.map_err(|_| Stop)?.concat().iter().all(Value::is_null) {
@@ -654,7 +663,7 @@ impl Run<'_, '_> {
         let (mut inputs, mut has_failed) = (Vec::new(), false);
         for (i, step) in saga.steps.iter().enumerate() {
             let at = all.index(i);
-            let scope = Scope { input, steps: &results, error: None };
+            let scope = BindingContext { input, steps: &results, error: None };
             let given = self.bound(step.input.as_ref(), &last, scope, at.member("input"))?;
             let action = at.member("action");
             has_failed = self.failing.contains(&action.to_string());
@@ -669,14 +678,14 @@ impl Run<'_, '_> {
         }
         // A failure, or a timeout after the last step, compensates the steps before it.
         let (goal, _) = self.goal;
-        let leads_to_compensation = |at: &At<'_>| {
+        let leads_to_compensation = |at: &Location<'_>| {
             let at = at.to_string();
             goal.starts_with(&format!("{at}/compensate"))
         };
         if let Some(i) = (0..inputs.len()).find(|i| leads_to_compensation(&all.index(*i))) {
             let (step, at) = (&saga.steps[i], all.index(i));
             let error = json!({ "step": "", "reason": "timeout", "message": "timed out" });
-            let scope = Scope { input, steps: &results, error: Some(&error) };
+            let scope = BindingContext { input, steps: &results, error: Some(&error) };
             let binding = step.compensate_input.as_ref();
             let given = self.bound(binding, &inputs[i], scope, at.member("compensateInput"))?;
             if let Some(compensate) = &step.compensate {
@@ -689,7 +698,7 @@ impl Run<'_, '_> {
         }
         match &saga.output {
             Some(output) => {
-                let scope = Scope { input, steps: &results, error: None };
+                let scope = BindingContext { input, steps: &results, error: None };
                 self.bound(Some(output), &Value::Null, scope, at.member("output"))
             }
             None => Ok(Value::Object(results.into_iter().collect())),

@@ -10,7 +10,7 @@ use schema_compat::json_schema::{Holds, each_object, holds, reference_of};
 use serde_json::{Map, Value, json};
 
 use super::{ANNOTATIONS, dialect, is_old};
-use crate::schema_inline::pointer_of;
+use crate::schema_inline::fragment_pointer;
 
 /// Maximum number of values after inlining.
 const MOST_VALUES: usize = 20_000;
@@ -38,7 +38,7 @@ impl<'a> Sources<'a> {
     fn new(bundle: &'a Value, container: &str, embedded: &[String]) -> Self {
         let roots: BTreeSet<_> = embedded.iter().map(String::as_str).collect();
         let target = |reference: &str| {
-            let pointer = pointer_of(reference.strip_prefix('#')?)?;
+            let pointer = fragment_pointer(reference.strip_prefix('#')?)?;
             let mut steps = pointer.strip_prefix('/')?.split('/');
             let is_embedded = steps.next() == Some(container)
                 && steps.next().is_some_and(|name| roots.contains(name));
@@ -211,7 +211,7 @@ impl Inliner<'_> {
 }
 
 fn leads_into(reference: &str, container: &str, name: &str) -> bool {
-    let pointer = reference.strip_prefix('#').and_then(pointer_of).unwrap_or_default();
+    let pointer = reference.strip_prefix('#').and_then(fragment_pointer).unwrap_or_default();
     let rest = pointer.strip_prefix(&format!("/{container}/{name}"));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

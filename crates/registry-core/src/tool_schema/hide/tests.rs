@@ -1,4 +1,3 @@
-
 use schema_compat::schema_compile::compile;
 use serde_json::json;
 

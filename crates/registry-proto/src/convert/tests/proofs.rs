@@ -99,7 +99,7 @@ fn a_delta_with_other_documents_or_another_number_is_refused() {
 fn a_snapshot_restores_the_catalog() {
     let mut catalog = Catalog::empty(RegistryId::new("test"));
     catalog.apply(&sealed()).unwrap();
-    let position = Position::try_from(v1::Position::from(&Position::of(&catalog))).unwrap();
+    let position = Position::try_from(v1::Position::from(&Position::of_catalog(&catalog))).unwrap();
     let records = catalog
         .iter()
         .map(|(_, record)| Record::try_from(v1::SnapshotEntity::from(&**record)).unwrap());

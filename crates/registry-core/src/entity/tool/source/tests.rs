@@ -1,4 +1,3 @@
-
 use serde_json::{Value, json};
 
 use crate::{document::Document, kind::Kind};

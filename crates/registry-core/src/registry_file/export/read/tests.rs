@@ -1,4 +1,3 @@
-
 use std::sync::Arc;
 
 use serde_json::json;
@@ -45,8 +44,8 @@ fn export_round_trips() {
 #[test]
 fn export_parses_as_registry_file() {
     let attestation = Attestation { time: Timestamp::EPOCH, signature: [7; 64] };
-    let scope = Scope::of_roots(&["agent/ns/a@*"]).unwrap();
-    let signed = small().as_part(Arc::new(scope)).attested(Some(attestation));
+    let scope = Scope::from_roots(&["agent/ns/a@*"]).unwrap();
+    let signed = small().with_scope(Arc::new(scope)).with_attestation(Some(attestation));
     let file = RegistryFile::parse(&write_export(&signed)).unwrap();
     let keys: Vec<_> = file.proposals().iter().map(|p| p.key().to_string()).collect();
     assert_eq!(
@@ -66,7 +65,10 @@ fn export_parses_as_registry_file() {
 #[test]
 fn read_export_names_problem() {
     let error = |from: &str, to: &str| changed(from, to).unwrap_err().to_string();
-    assert!(error("\"Größe", "\"Grösse").starts_with("the export has an invalid document of schema/A@1.0.0"));
+    assert!(
+        error("\"Größe", "\"Grösse")
+            .starts_with("the export has an invalid document of schema/A@1.0.0")
+    );
     let last = |owner: &str| {
         let at = "\"registered\":1,\"registeredAt\":\"1970-01-01T00:00:00.000Z\"}]";
         format!("\"owner\":\"{owner}\",{at}")
@@ -79,7 +81,9 @@ fn read_export_names_problem() {
         "the export has the schema version `3.0`; this program reads 2.0"
     );
     assert!(error("tool/read@1.0.0", "tool/reed@1.0.0").contains("in place of tool/reed@1.0.0"));
-    assert!(error("tool/read@1.0.0", "tool/read").contains("record 2 of the export has an invalid key"));
+    assert!(
+        error("tool/read@1.0.0", "tool/read").contains("record 2 of the export has an invalid key")
+    );
     assert!(matches!(
         changed("\"revision\":1,\"chain\"", "\"more\":1,\"revision\":1,\"chain\""),
         Err(InvalidExport::Unreadable(_))

@@ -1,4 +1,3 @@
-
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -6,7 +5,7 @@ use serde_json::{Value, json};
 use super::{budget, told};
 use crate::spec::{
     Filter, Path, Predicate, PredicateOp, Spec,
-    eval::{Budget, Scope, aggregate, keys},
+    eval::{BindingContext, Budget, aggregate, keys},
 };
 
 fn path(text: &str) -> Path {
@@ -153,10 +152,7 @@ fn aggregation_applies_operations_in_order() {
     let late = aggregated(&json!([{ "merge": true }, { "limit": { "count": 1 } }]), &[]);
     assert_eq!(late.unwrap_err(), "at /1: expected an array, got an object");
     let texts = aggregated(&json!([{ "merge": true }]), &[json!({}), json!("secret")]);
-    assert_eq!(
-        texts.unwrap_err(),
-        "at /0: expected an array of objects, but it contains a text"
-    );
+    assert_eq!(texts.unwrap_err(), "at /0: expected an array of objects, but it contains a text");
 }
 
 /// Evaluates a binding of the compensation of a saga's second step.
@@ -180,7 +176,7 @@ pub(super) fn bound_in(
     let Spec::Saga(saga) = spec else { panic!("it is a saga") };
     let steps = BTreeMap::from([("one".to_owned(), json!({ "id": 5, "list": [1, 2] }))]);
     let error = json!({ "message": "no" });
-    let scope = Scope { input, steps: &steps, error: Some(&error) };
+    let scope = BindingContext { input, steps: &steps, error: Some(&error) };
     let binding = saga.steps[1].compensate_input.as_ref().expect("it has one");
     told(binding.resolve(scope, budget))
 }

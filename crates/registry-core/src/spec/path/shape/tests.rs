@@ -1,4 +1,3 @@
-
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::json;
 
@@ -39,9 +38,9 @@ proptest! {
 #[test]
 fn wide_paths_are_detected() {
     for plain in ["$", "$.a.b", "$['a']['..*']", "$[0][-1]", "$ .a [ 'b' ]", "$[\"a\\\"[*]\"]"] {
-        assert!(!Shape::of(plain).is_wide(), "{plain}");
+        assert!(!Shape::parse(plain).is_wide(), "{plain}");
     }
     for wide in ["$.*", "$..a", "$[*]", "$[0,1]", "$[:2]", "$[?@.a]", "$.a['b'] [ * ]"] {
-        assert!(Shape::of(wide).is_wide(), "{wide}");
+        assert!(Shape::parse(wide).is_wide(), "{wide}");
     }
 }

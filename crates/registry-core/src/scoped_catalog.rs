@@ -22,7 +22,7 @@ use crate::{
 
 /// The subset of a catalog that a scope selects.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct ScopedCatalog {
     scope: Arc<Scope>,
     source: Catalog,
     /// The registered entities that match a root directly.
@@ -30,26 +30,26 @@ pub struct Part {
     catalog: Catalog,
 }
 
-impl Part {
+impl ScopedCatalog {
     /// Selects the subset. Cost: linear in the number of entities.
-    pub fn of(scope: Arc<Scope>, source: &Catalog) -> Self {
+    pub fn select(scope: Arc<Scope>, source: &Catalog) -> Self {
         let named = scope.named(source);
-        Self::of_named(scope, source, named)
+        Self::from_named(scope, source, named)
     }
 
     /// Like `select`, but returns `None` as soon as `is_wanted` returns false, which is called for
     /// each entity.
-    pub fn of_while(
+    pub fn select_while(
         scope: Arc<Scope>,
         source: &Catalog,
         is_wanted: impl Fn() -> bool,
     ) -> Option<Self> {
         let named = scope.named_while(source, &is_wanted)?;
-        is_wanted().then(|| Self::of_named(scope, source, named))
+        is_wanted().then(|| Self::from_named(scope, source, named))
     }
 
-    fn of_named(scope: Arc<Scope>, source: &Catalog, named: OrdSet<Key>) -> Self {
-        let catalog = source.with_only(scope.clone(), &closure(source, &named));
+    fn from_named(scope: Arc<Scope>, source: &Catalog, named: OrdSet<Key>) -> Self {
+        let catalog = source.filtered(scope.clone(), &closure(source, &named));
         Self { scope, source: source.clone(), named, catalog }
     }
 
@@ -67,7 +67,7 @@ impl Part {
     /// ([`Catalog::changed_since`]). Returns whether anything in scope may have changed.
     pub fn advance(&mut self, source: &Catalog, changed: Option<&[Arc<Record>]>) -> bool {
         let Some(changed) = changed else {
-            *self = Self::of(self.scope.clone(), source);
+            *self = Self::select(self.scope.clone(), source);
             return true;
         };
         let mut is_touched = false;
@@ -84,7 +84,7 @@ impl Part {
         }
         self.source = source.clone();
         if is_touched {
-            self.catalog.follow_with_only(source, &closure(source, &self.named));
+            self.catalog.advance_filtered(source, &closure(source, &self.named));
         } else {
             self.catalog = self.catalog.at(source.revision(), source.chain());
         }

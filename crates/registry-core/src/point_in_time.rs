@@ -9,7 +9,7 @@ use crate::{
 
 /// A point in a registry's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum At {
+pub enum PointInTime {
     /// The state after this revision.
     Revision(Revision),
     /// The state after the last commit at or before this time.
@@ -21,10 +21,10 @@ pub enum At {
 #[error(
     "`{0}` is neither a revision like 42, nor a day like 2026-01-31 or a time like 2026-01-31T12:00:00Z"
 )]
-pub struct InvalidAt(String);
+pub struct InvalidPointInTime(String);
 
-impl FromStr for At {
-    type Err = InvalidAt;
+impl FromStr for PointInTime {
+    type Err = InvalidPointInTime;
 
     /// A day without a time means its last millisecond in UTC.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -34,13 +34,14 @@ impl FromStr for At {
         let time =
             |text: &str| -> Result<_, InvalidTimestamp> { Timestamp::parse(text).map(Self::Time) };
         if text.parse::<Date>().is_ok() {
-            return time(&format!("{text}T23:59:59.999Z")).map_err(|_| InvalidAt(text.to_owned()));
+            return time(&format!("{text}T23:59:59.999Z"))
+                .map_err(|_| InvalidPointInTime(text.to_owned()));
         }
-        time(text).map_err(|_| InvalidAt(text.chars().take(64).collect()))
+        time(text).map_err(|_| InvalidPointInTime(text.chars().take(64).collect()))
     }
 }
 
-impl fmt::Display for At {
+impl fmt::Display for PointInTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Revision(revision) => write!(f, "revision {revision}"),
@@ -55,12 +56,12 @@ mod tests {
 
     #[test]
     fn point_in_time_parses_revision_day_and_time() {
-        let read = |text: &str| text.parse::<At>().unwrap().to_string();
+        let read = |text: &str| text.parse::<PointInTime>().unwrap().to_string();
         assert_eq!(read("42"), "revision 42");
         assert_eq!(read("2026-01-31"), "2026-01-31T23:59:59.999Z");
         assert_eq!(read("2026-01-31T12:00:00+01:00"), "2026-01-31T11:00:00.000Z");
         for bad in ["", "-1", "yesterday", "2026-02-30", "2026-01-31 12:00"] {
-            assert!(bad.parse::<At>().is_err(), "{bad}");
+            assert!(bad.parse::<PointInTime>().is_err(), "{bad}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 
 /// The difference between two states of a partial catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Step {
+pub struct CatalogDelta {
     /// New and changed entities.
     pub put: Vec<Arc<Record>>,
     /// Keys of removed entities.
@@ -22,14 +22,14 @@ pub struct Step {
 
 impl Catalog {
     /// The partial catalog with these entities, which are those of the scope.
-    pub(crate) fn with_only(&self, scope: Arc<Scope>, keys: &BTreeSet<Key>) -> Self {
-        let mut part = Self::empty(self.registry.clone()).as_part(scope);
-        part.follow_with_only(self, keys);
+    pub(crate) fn filtered(&self, scope: Arc<Scope>, keys: &BTreeSet<Key>) -> Self {
+        let mut part = Self::empty(self.registry.clone()).with_scope(scope);
+        part.advance_filtered(self, keys);
         part
     }
 
     /// Advances a partial catalog of an earlier revision to a later one with these entities.
-    pub(crate) fn follow_with_only(&mut self, source: &Self, keys: &BTreeSet<Key>) {
+    pub(crate) fn advance_filtered(&mut self, source: &Self, keys: &BTreeSet<Key>) {
         for (key, record) in &self.records.clone() {
             if !keys.contains(key) {
                 self.remove(key, record);
@@ -62,8 +62,8 @@ impl Catalog {
     }
 
     /// The delta from another partial catalog to this one.
-    pub fn step_from(&self, other: &Self) -> Step {
-        let mut step = Step::default();
+    pub fn delta_from(&self, other: &Self) -> CatalogDelta {
+        let mut step = CatalogDelta::default();
         for difference in other.records.diff(&self.records) {
             match difference {
                 DiffItem::Add(_, record) | DiffItem::Update { new: (_, record), .. } => {
@@ -76,13 +76,13 @@ impl Catalog {
     }
 
     /// Applies a delta at a revision. Returns `None` if a removed entity is not present.
-    pub fn stepped(
+    pub fn with_delta(
         &self,
         (revision, chain): (Revision, ChainHash),
         scope: Arc<Scope>,
-        step: Step,
+        step: CatalogDelta,
     ) -> Option<Self> {
-        let mut part = self.at(revision, chain).as_part(scope);
+        let mut part = self.at(revision, chain).with_scope(scope);
         for key in &step.removed {
             let record = part.records.get(key)?.clone();
             part.remove(key, &record);

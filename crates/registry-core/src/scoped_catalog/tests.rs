@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Part, Scope};
+use super::{Scope, ScopedCatalog};
 use crate::{
     Catalog, LifecycleState,
     rules::{
@@ -32,8 +32,8 @@ fn entities() -> Vec<Proposed> {
 }
 
 fn keys(catalog: &Catalog, roots: &[&str]) -> String {
-    let scope = Scope::of_roots(roots).unwrap();
-    let part = Part::of(scope.clone().into(), catalog);
+    let scope = Scope::from_roots(roots).unwrap();
+    let part = ScopedCatalog::select(scope.clone().into(), catalog);
     let keys: Vec<String> = part.catalog().iter().map(|(key, _)| key.to_string()).collect();
     let by_definition: Vec<String> = scope.keys(catalog).iter().map(ToString::to_string).collect();
     assert_eq!(keys, by_definition);
@@ -78,7 +78,7 @@ fn wildcard_root_selects_active_versions_only() {
 fn root_round_trips_through_text() {
     let texts =
         ["agent/a@1.0.0", "tool/b@*", "server/io.x/y@2.0.0", "com.example.*", "team/*", "tag:x y"];
-    let scope = Scope::of_roots(&texts).unwrap();
+    let scope = Scope::from_roots(&texts).unwrap();
     let mut written: Vec<String> = scope.roots().map(ToString::to_string).collect();
     written.sort_unstable();
     let mut expected = texts;
@@ -86,10 +86,10 @@ fn root_round_trips_through_text() {
     assert_eq!(written, expected);
     for bad in ["", "*", "agent/a", "agent/a@^1", "nothing/a@*", "tag:", "a*", "tag:\n", "tool/@*"]
     {
-        let found = Scope::of_roots(&[bad]).unwrap_err();
+        let found = Scope::from_roots(&[bad]).unwrap_err();
         assert!(matches!(found, InvalidScope::Root(_)), "{bad} {found}");
     }
-    assert_eq!(Scope::of_roots::<&str>(&[]), Err(InvalidScope::Empty));
-    assert_eq!(Scope::of_roots(&["tag:x"; 1001]), Err(InvalidScope::TooMany(1001)));
+    assert_eq!(Scope::from_roots::<&str>(&[]), Err(InvalidScope::Empty));
+    assert_eq!(Scope::from_roots(&["tag:x"; 1001]), Err(InvalidScope::TooMany(1001)));
     assert_eq!(Scope::Everything.to_string(), "*");
 }
