@@ -221,7 +221,7 @@ mod tests {
     fn what_is_wrong_is_named_with_its_place() {
         let wrong = |text| requirements("r.json", text).unwrap_err();
         let bad = wrong("{\n \"tools\": {\n  \"a\": \"newest\" } }");
-        assert!(bad.contains("`newest` is no version constraint"), "{bad}");
+        assert!(bad.contains("`newest` is not a version constraint"), "{bad}");
         assert!(bad.contains("at line 3"), "{bad}");
         assert!(wrong(r#"{ "gadgets": {} }"#).contains("`gadgets` must be"));
         assert!(wrong(r#"{ "tools": { "a": 1 } }"#).contains("`a` is no string"));

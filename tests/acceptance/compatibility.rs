@@ -54,7 +54,10 @@ async fn a_breaking_version_is_refused_with_an_example_and_a_major_one_is_not() 
     assert_eq!(found["severity"], "error");
     assert!(found["pointer"].as_str().unwrap().ends_with("/schema/properties/note/maxLength"));
     let message = found["message"].as_str().unwrap();
-    assert!(message.contains("`maxLength` refuses what 1.0.0 allows: {\"note\":\""), "{message}");
+    assert!(
+        message.contains("`maxLength` rejects a value that 1.0.0 accepts: {\"note\":\""),
+        "{message}"
+    );
     assert!(found["help"].as_str().unwrap().contains("2.0.0"), "{found}");
     assert_eq!(shop.registry.revision().await, 1, "nothing may be stored");
 
@@ -95,7 +98,7 @@ fn compat_says_so_about_registered_versions_and_files() {
     let forward = ctl(&["compat", "schema/Order", "1.0.0", "1.1.0", "--direction", "forward"]);
     assert_eq!(forward.code, 1, "{forward:?}");
     assert!(forward.stdout.contains("`type` of 1.0.0"), "{forward:?}");
-    let broken = "schema/Order@1.0.0 breaks what schema/Order@1.1.0 promises";
+    let broken = "schema/Order@1.1.0 is not forward compatible with schema/Order@1.0.0";
     assert!(forward.stderr.contains(broken), "{forward:?}");
     let broken = ["compat", "schema/Order@1.0.0", "schema/Order@2.0.0", "--output", "json"];
     let broken = ctl(&broken);

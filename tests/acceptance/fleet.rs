@@ -255,7 +255,7 @@ async fn a_gateway_says_what_it_refuses_and_why() {
         "{refusal}"
     );
     let why = found["message"].as_str().expect("a text");
-    assert!(why.starts_with("the document's bytes have the digest sha256:"), "{refusal}");
+    assert!(why.starts_with("document digest mismatch: computed sha256:"), "{refusal}");
     proxy.falsify("");
     acceptance::eventually("it is well again", || async {
         let now = deceived();

@@ -101,7 +101,7 @@ fn a_directory_is_the_truth_for_what_it_manages(registry: &Registry) {
     // What would retire everything, or could never be pruned, is refused.
     write(&ours, &["a"], "git.example/typo");
     let unmarked = prune(registry, &ours, &[]);
-    assert!(unmarked.code == 1 && unmarked.stderr.contains("does not say that"), "{unmarked:?}");
+    assert!(unmarked.code == 1 && unmarked.stderr.contains("is not managed by"), "{unmarked:?}");
     write(&ours, &[], SOURCE);
     fs::write(ours.join("empty.json"), "{ \"schemaVersion\": \"2.0\" }").expect("written");
     let empty = prune(registry, &ours, &[]);

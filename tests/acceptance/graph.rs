@@ -129,7 +129,7 @@ async fn bad_questions_are_refused_by_name() {
     };
     let request = v1::ResolveRequest { requirements: vec![requirement], partial: true, at: None };
     let refused = client.resolve(request).await.expect_err("no constraint");
-    assert!(refused.message().contains("`newest` is no version constraint"), "{refused:?}");
+    assert!(refused.message().contains("`newest` is not a version constraint"), "{refused:?}");
     let plan = Plan::Lifecycle(v1::LifecycleState::Active.into());
     let request = v1::ImpactRequest { key: Some(key(BOSS)), plan: Some(plan), limit: 0, at: None };
     let refused = client.impact(request).await.expect_err("no plan");
@@ -352,7 +352,7 @@ fn what_a_schema_breaks_is_shown_with_a_value(registry: &Registry) {
     assert!(comparison["differences"][0]["instance"]["a"].is_string(), "{comparison}");
     assert_eq!(broken["affected"][0]["findings"][0]["code"], "breaking-change");
     let table = shown(registry, &["impact", "schema/In@1.0.0", "--change", other], 1);
-    assert!(table.contains("`type` refuses what 1.0.0 allows: {\"a\":"), "{table}");
+    assert!(table.contains("`type` rejects a value that 1.0.0 accepts: {\"a\":"), "{table}");
 }
 
 #[test]

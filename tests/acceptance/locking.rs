@@ -244,7 +244,10 @@ fn outdated_says_what_a_breaking_upgrade_refuses() {
     let outdated = project.run(&["outdated"], &[]);
     assert!(outdated.success(), "{outdated:?}");
     assert!(outdated.stdout.contains("schema/Order 1.0.0 -> 2.0.0: breaking"), "{outdated:?}");
-    assert!(outdated.stdout.contains("`type` refuses what 1.0.0 allows: \""), "{outdated:?}");
+    assert!(
+        outdated.stdout.contains("`type` rejects a value that 1.0.0 accepts: \""),
+        "{outdated:?}"
+    );
 }
 
 #[test]

@@ -72,7 +72,11 @@ async fn a_server_that_changes_is_caught() {
         (vec![tool("Adds numbers\u{200b}\u{1b}[8m", &number())], "suspicious", 1),
         (vec![tool("Adds numbers", &other)], "breaking", 1),
         (vec![tool("Adds numbers", &a(wider))], "compatible", 0),
-        (vec![tool("Adds numbers", &a(narrower))], "`type` refuses what the registered one", 1),
+        (
+            vec![tool("Adds numbers", &a(narrower))],
+            "`type` rejects a value that the registered one",
+            1,
+        ),
         (vec![], "breaking", 1),
     ] {
         let now = server(tools).await;

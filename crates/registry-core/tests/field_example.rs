@@ -43,12 +43,12 @@ fn field_example_has_expected_findings() {
         [
             // The composition accepts larger values than its first step.
             "input of step \"fetch_content\": \"maxLength\" may reject $.maxLength in the input of the \
-             composition: `type` refuses {}",
+             composition: `type` rejects {}",
             // It promises results under other names than its last skill returns.
             "result: \"executiveSummary\" may reject $.executiveSummary in the result of \
              \"summarize\": `type` rejects \"\"",
             "result: \"research\" may reject $.research in the result of \"summarize\": `type` \
-             refuses \"\"",
+             rejects \"\"",
         ]
     );
 }

@@ -1,27 +1,27 @@
-//! Walking a JSON Schema: its subschemas, and its references to named schemas.
+//! Traversal of a JSON Schema: its subschemas, and its references to named schemas.
 //!
-//! Members that hold data (`const`, `enum`, `default`, `examples`) are not schemas and are skipped;
-//! the names in `properties` and the like are names, not keywords.
+//! Members with data (`const`, `enum`, `default`, `examples`) are skipped. Names in `properties`
+//! and similar members are not keywords.
 
 use serde_json::{Map, Value};
 
 use crate::{name::SchemaName, pointer::Location};
 
-/// What a member of a schema object holds.
+/// The content of a member of a schema object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
-    /// Schemas under names that are no keywords.
+    /// Schemas under names that are not keywords.
     Named,
-    /// Data that only looks like a schema.
+    /// Data that may look like a schema.
     Data,
-    /// A schema, a list of them, or a keyword's plain value.
+    /// A schema, a list of schemas, or the plain value of a keyword.
     Other,
 }
 
-/// The keywords that lead elsewhere.
+/// The keywords with references.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// What the member with this name holds.
+/// The content of the member with this name.
 pub fn holds(name: &str) -> Holds {
     match name {
         "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
@@ -31,7 +31,7 @@ pub fn holds(name: &str) -> Holds {
     }
 }
 
-/// Visits what is directly in a schema, or in a list of them, and may be a schema or a list of them.
+/// Visits the direct subschemas of a schema, or of a list of schemas.
 pub fn each_part<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
     match value {
         Value::Object(map) => {
@@ -48,7 +48,7 @@ pub fn each_part<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
     }
 }
 
-/// Whether anything in a schema leads elsewhere.
+/// Whether a schema contains references.
 pub fn has_references(schema: &Value) -> bool {
     let mut found = false;
     each_object(schema, &mut |map| {
@@ -62,7 +62,7 @@ pub fn each_object(schema: &Value, visit: &mut dyn FnMut(&Map<String, Value>)) {
     each_object_at(schema, Location::ROOT, &mut |map, _| visit(map));
 }
 
-/// As [`each_object`], with the place of each.
+/// Like [`each_object`], with the location of each.
 pub fn each_object_at(
     schema: &Value,
     at: Location<'_>,
@@ -93,7 +93,7 @@ pub fn each_object_at(
     }
 }
 
-/// A copy of a schema in which every schema object went through `change`, innermost first.
+/// A copy of a schema with `change` applied to every schema object, innermost first.
 pub fn map_objects(schema: &Value, change: &mut dyn FnMut(&mut Map<String, Value>)) -> Value {
     match schema {
         Value::Object(map) => {
@@ -119,7 +119,7 @@ pub fn map_objects(schema: &Value, change: &mut dyn FnMut(&mut Map<String, Value
     }
 }
 
-/// Calls `found` for every reference to a named schema, with the place of the `$ref`.
+/// Calls `found` for every reference to a named schema with the location of the `$ref`.
 pub fn each_reference(
     schema: &Value,
     at: Location<'_>,
@@ -134,14 +134,14 @@ pub fn each_reference(
     });
 }
 
-/// The `$ref` of a schema object. An empty one leads to the whole resource, as `#` does, and is `#`.
+/// The `$ref` of a schema object. An empty one is equivalent to `#` and returned as such.
 pub fn reference_of(map: &Map<String, Value>) -> Option<&str> {
     let text = map.get("$ref")?.as_str()?;
     Some(if text.is_empty() { "#" } else { text })
 }
 
-/// The schema with its references to registered schemas as the URIs that the compiler knows, and
-/// empty ones, which it does not follow, as `#`.
+/// The schema with its named references replaced by the URIs known to the compiler, and empty ones,
+/// which it does not support, by `#`.
 pub fn with_uris(schema: &Value, uri_of: &dyn Fn(&SchemaName) -> String) -> Value {
     map_objects(schema, &mut |map| {
         let Some(Value::String(text)) = map.get_mut("$ref") else { return };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_references_at_any_depth_with_their_place() {
+    fn each_reference_reports_location_at_any_depth() {
         let schema = json!({
             "$defs": { "a/b": { "$ref": "#A:1.0.0" } },
             "items": [{ "anyOf": [{ "$ref": "#B:2.0.0" }, { "$ref": "#/$defs/a" }] }],

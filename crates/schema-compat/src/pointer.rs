@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A place in a document, kept on the stack and only written out when something is wrong there.
+/// A location in a document as a stack-allocated path, formatted only when a problem is reported.
 #[derive(Clone, Copy)]
 pub struct Location<'a> {
     parent: Option<&'a Location<'a>>,
@@ -17,15 +17,15 @@ enum Step<'a> {
 }
 
 impl<'a> Location<'a> {
-    /// The document itself.
+    /// The root of the document.
     pub const ROOT: Self = Self { parent: None, step: Step::Root };
 
-    /// A member of this object.
+    /// A member of the object at this location.
     pub fn member(&'a self, name: &'a str) -> Location<'a> {
         Location { parent: Some(self), step: Step::Member(name) }
     }
 
-    /// An item of this array.
+    /// An item of the array at this location.
     pub fn index(&'a self, index: usize) -> Location<'a> {
         Location { parent: Some(self), step: Step::Index(index) }
     }
@@ -36,7 +36,7 @@ impl<'a> Location<'a> {
     }
 }
 
-/// As a JSON pointer (RFC 6901).
+/// Formats as a JSON pointer (RFC 6901).
 impl fmt::Display for Location<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(parent) = self.parent {
@@ -55,7 +55,7 @@ pub fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// Joins a JSON pointer and one more member name.
+/// Appends a member name to a JSON pointer.
 pub fn pointer_join(pointer: &str, member: &str) -> String {
     format!("{pointer}/{}", escape(member))
 }

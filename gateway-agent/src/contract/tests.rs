@@ -268,7 +268,7 @@ fn the_report_has_what_there_is_to_tell() {
     let judged = look(&contracts, &catalog, &live("Subtracts", &json!({})));
     let told = serde_json::to_value(contracts.report()).unwrap();
     assert_eq!((&told["states"]["drifted"], &told["quarantined"]), (&json!(1), &json!(1)));
-    let what = "/description: the text is another";
+    let what = "/description: the text changed";
     let digest = judged.live.as_ref().unwrap().digest();
     assert_eq!(
         told["tools"],

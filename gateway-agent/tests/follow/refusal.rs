@@ -65,7 +65,7 @@ fn bad_deltas(history: &History) -> Vec<Case> {
         (
             "document",
             changed(history, |d| d.documents[0] = flipped(&d.documents[0], 9)),
-            "the document's bytes have the digest",
+            "document digest mismatch",
         ),
         ("no document", changed(history, |d| d.documents.clear()), "comes with 0 documents"),
         (
@@ -84,7 +84,7 @@ fn bad_deltas(history: &History) -> Vec<Case> {
                 c.changes.push(c.changes[0].clone());
                 documents.push(documents[0].clone());
             }),
-            "which exists already",
+            "which is already registered",
         ),
         (
             "change of what is not there",
@@ -92,7 +92,7 @@ fn bad_deltas(history: &History) -> Vec<Case> {
                 documents.clear();
                 c.changes[0].action = Action::Retire(Notice::default());
             }),
-            "which does not exist",
+            "which is not registered",
         ),
     ]
 }
@@ -126,7 +126,7 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
         ("missing part", without(1), "entities instead of 5"),
         ("doubled part", doubled, "more than the 5 entities and 0 settings announced"),
         ("edited owner", edited, "the snapshot has the digest"),
-        ("damaged document", damaged, "the document's bytes have the digest"),
+        ("damaged document", damaged, "document digest mismatch"),
         ("no beginning", without(0), "did not begin"),
         ("only an end", vec![end(next)], "did not begin"),
         ("two beginnings", vec![begin(next), begin(next)], "in the middle of a snapshot"),

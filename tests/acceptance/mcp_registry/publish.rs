@@ -168,7 +168,7 @@ fn mistakes_of_a_server() -> Vec<Mistake> {
         ("/icons/0/src", json!("http://x/i.png"), "body.icons[0].src", "not such a URL"),
         ("/icons/0/theme", json!("blue"), "body.icons[0].theme", "blue"),
         ("/icons/0/sizes", json!(["big"]), "body.icons[0].sizes[0]", "not a size"),
-        ("/_meta", json!({ publisher: { "x": "x".repeat(5_000) } }), meta, "4096 are allowed"),
+        ("/_meta", json!({ publisher: { "x": "x".repeat(5_000) } }), meta, "the maximum is 4096"),
         ("/_meta", json!({ publisher: 1 }), meta, "an object"),
     ]
 }

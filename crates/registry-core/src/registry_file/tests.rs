@@ -147,7 +147,7 @@ fn v1_file_parses_with_migration_warnings() {
     for expected in [
         "at \"/schemaVersion\": this is a registry file of version 1 (write \"schemaVersion\": \"2.0\"",
         "at \"/tools/0\": the tool has no version; 1.0.0 is assumed (add \"version\": \"1.0.0\")",
-        "at \"/tools/0/source/target\": `target` is written `server` in version 2: \"backend\" \
+        "at \"/tools/0/source/target\": `target` is called `server` in version 2: \"backend\" \
          (write \"server\": \"backend\", \"serverVersion\": \"1.0.0\"",
         "at \"/tools/2\": the composition declares no dependencies \
          (add \"depends\": [{\"name\":\"search\",\"type\":\"tool\",\"version\":\"1.0.0\"}])",

@@ -112,11 +112,11 @@ mod tests {
             found_of(Code::DependencyUndeclared, &[], &[source_tool("read", "files"), composed]),
             "error[dependency-undeclared] tool/copy@1.0.0 at \
              \"/spec/pipeline/steps/1/operation/agent\": `copy` uses the skill `nap` of the agent \
-             `b`, which its `depends` does not list (add an entry with \"type\": \"agent\", \
+             `b`, which is missing in `depends` (add an entry with \"type\": \"agent\", \
              \"skill\": \"nap\", its name and exact version to `depends`)\n\
              error[dependency-undeclared] tool/copy@1.0.0 at \
-             \"/spec/pipeline/steps/2/operation/tool\": `copy` uses the tool `write`, which its \
-             `depends` does not list (add an entry with \"type\": \"tool\", its name and exact \
+             \"/spec/pipeline/steps/2/operation/tool\": `copy` uses the tool `write`, which is \
+             missing in `depends` (add an entry with \"type\": \"tool\", its name and exact \
              version to `depends`)"
         );
     }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(
             chain(200),
             "error[composition-invalid] tool/c16@1.0.0 at \"/depends\": compositions call each \
-             another more than 16 levels deep (put patterns into one `spec` instead)"
+             other more than 16 levels deep (combine patterns in one `spec` instead)"
         );
     }
 

@@ -78,7 +78,7 @@ mod tests {
             "error[dependency-cycle] agent/a@1.0.0 at \
              \"/capabilities/extensions/0/params/depends/0\": agent/a@1.0.0 depends on itself: \
              agent/a@1.0.0 → agent/b@1.0.0 → agent/c@1.0.0 → agent/a@1.0.0 \
-             (take one of these dependencies away)"
+             (remove one of these dependencies)"
         );
         assert_eq!(found_of(Code::DependencyCycle, &[], &batch[1..]), "");
     }
@@ -103,12 +103,12 @@ mod tests {
         ];
         assert_eq!(
             found_of(Code::SchemaCycle, &[], &batch),
-            "error[schema-cycle] schema/A@1.0.0 at \"/schema/items/$ref\": schema/A@1.0.0 needs \
-             itself: schema/A@1.0.0 → schema/B@1.0.0 → schema/A@1.0.0 \
-             (put schemas that need each other into one, under `$defs`)\n\
+            "error[schema-cycle] schema/A@1.0.0 at \"/schema/items/$ref\": schema/A@1.0.0 depends \
+             on itself: schema/A@1.0.0 → schema/B@1.0.0 → schema/A@1.0.0 \
+             (combine mutually dependent schemas into one, under `$defs`)\n\
              error[schema-cycle] schema/Own@1.0.0 at \"/schema/items/$ref\": schema/Own@1.0.0 \
-             needs itself: schema/Own@1.0.0 → schema/Own@1.0.0 \
-             (put schemas that need each other into one, under `$defs`)"
+             depends on itself: schema/Own@1.0.0 → schema/Own@1.0.0 \
+             (combine mutually dependent schemas into one, under `$defs`)"
         );
     }
 }

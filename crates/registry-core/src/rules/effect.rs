@@ -233,8 +233,8 @@ mod tests {
         assert_eq!(
             found(std::slice::from_ref(&one), std::slice::from_ref(&other)),
             "error[already-registered] server/s@1.0.0 at \"/version\": server/s@1.0.0 was \
-             registered with other content in revision 1; what is registered never changes \
-             (give the new content a new version)"
+             registered with other content in revision 1, and registered content is immutable \
+             (register the new content under a new version)"
         );
         assert!(found(&[], &[one, other]).contains("occurs twice in this batch"));
     }
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(
             found(&[], &batch("a\0b")),
             "error[document-invalid] server/s@1.0.0 at \"/deprecationMessage\": the reason has the \
-             control character '\\0' (leave it out)"
+             control character '\\0' (remove it)"
         );
     }
 
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(
             found(&[], &early),
             "error[not-registered] server/s@1.0.0 at \"\": server/s@1.0.0 is not registered \
-             (check kind, name and version; in one batch, register it before its lifecycle changes)"
+             (check kind, name and version; within a batch, register it before changing its lifecycle)"
         );
         let long = set("server/s@1.0.0", Retired, Some(&"x".repeat(limits::MESSAGE_BYTES + 1)));
         assert!(found(&[server("s", &[])], &[long]).contains("more than 4096 bytes"));

@@ -212,7 +212,7 @@ mod tests {
             found(gives.clone(), takes("integer"), json!({})),
             "warning[composition-mismatch] tool/both@1.0.0 at \"/spec/pipeline/steps/1/operation/tool\": \
              input of step \"b\": \"n\" is required but $.n may select nothing in the result of \"a\": \
-             `required` refuses {} (require it in the schema of the result of \"a\", or make \"n\" optional \
+             `required` rejects {} (require it in the schema of the result of \"a\", or make \"n\" optional \
              in the input schema of `take`)"
         );
         assert!(

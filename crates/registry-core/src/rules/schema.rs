@@ -169,14 +169,14 @@ mod tests {
             found_of(Code::SchemaInvalid, &[], &batch),
             "error[schema-invalid] schema/A@1.0.0 at \"/schema/properties/a/minimum\": \
              \"1\" is not of type \"number\" \
-             (see https://json-schema.org for what the keyword allows)\n\
+             (see https://json-schema.org for the syntax of the keyword)\n\
              error[schema-invalid] schema/A@1.0.0 at \"/schema/type\": \
              \"strin\" is not a type; the types are array, boolean, integer, null, number, object \
              and string \
-             (see https://json-schema.org for what the keyword allows)\n\
+             (see https://json-schema.org for the syntax of the keyword)\n\
              error[schema-invalid] tool/t@1.0.0 at \"/outputSchema/pattern\": \
              \"(?=a)\" is not a regular expression without look-around and backreferences \
-             (see https://json-schema.org for what the keyword allows)"
+             (see https://json-schema.org for the syntax of the keyword)"
         );
     }
 
@@ -192,16 +192,15 @@ mod tests {
         assert_eq!(
             found_of(Code::SchemaInvalid, &[], &batch),
             "error[schema-invalid] schema/A@1.0.0 at \"/schema/items/$ref\": \
-             `http://169.254.169.254/latest` is outside of the registry, and nothing is ever \
-             fetched (register the other schema and refer to it as `#Name:1.0.0`, or copy it into \
+             `http://169.254.169.254/latest` is outside of the registry and is not fetched (register the other schema and refer to it as `#Name:1.0.0`, or copy it into \
              `$defs`)\n\
              error[schema-invalid] schema/B@1.0.0 at \"/schema/$schema\": the dialect \
              \"https://example.com/mine\" is not supported (use \
              https://json-schema.org/draft/2020-12/schema, or draft 2019-09, 7, 6 or 4)\n\
              error[schema-invalid] schema/C@1.0.0 at \"/schema/$ref\": `registry:/A/1.0.0` uses \
-             the registry's own URI scheme (refer to a registered schema as `#Name:1.0.0`)\n\
+             the reserved URI scheme of the registry (refer to a registered schema as `#Name:1.0.0`)\n\
              error[schema-invalid] schema/E@1.0.0 at \"/schema/$id\": \
-             `https://Registry.invalid/A/1.0.0` uses the registry's own URI scheme (refer to a \
+             `https://Registry.invalid/A/1.0.0` uses the reserved URI scheme of the registry (refer to a \
              registered schema as `#Name:1.0.0`)"
         );
     }
@@ -217,13 +216,13 @@ mod tests {
         assert_eq!(
             found_of(Code::SchemaInvalid, &[], &batch),
             "error[schema-invalid] schema/A@1.0.0 at \"/schema/$ref\": where another schema refers \
-             to it, `registry:/-/-/a` is outside of the registry, and nothing is ever fetched (refer \
+             to it, `registry:/-/-/a` is outside of the registry and is not fetched (refer \
              to its parts as `#/$defs/…`, or give it an `$id` that is an absolute URI)\n\
              error[schema-invalid] schema/B@1.0.0 at \"/schema/$ref\": where another schema refers \
-             to it, `registry:/` is outside of the registry, and nothing is ever fetched (refer \
+             to it, `registry:/` is outside of the registry and is not fetched (refer \
              to its parts as `#/$defs/…`, or give it an `$id` that is an absolute URI)\n\
              error[schema-invalid] schema/C@1.0.0 at \"/schema/$ref\": `json-schema:///` uses the \
-             registry's own URI scheme (refer to a registered schema as `#Name:1.0.0`)"
+             reserved URI scheme of the registry (refer to a registered schema as `#Name:1.0.0`)"
         );
     }
 
@@ -241,7 +240,7 @@ mod tests {
              `#Nope:1.0.0` refers to schema/Nope@1.0.0, which is not registered \
              (register schema/Nope@1.0.0 first, or in the same batch)\n\
              error[schema-unresolved] tool/t@1.0.0 at \"/inputSchema/$ref\": \
-             `#A:latest` refers to no registered schema: `latest` is not an exact semantic \
+             `#A:latest` does not refer to a registered schema: `latest` is not an exact semantic \
              version: unexpected character 'l' while parsing major version number \
              (write `#Name:1.0.0` with an exact version)\n\
              error[schema-unresolved] tool/u@1.0.0 at \"/inputSchema/$ref\": \
@@ -310,8 +309,8 @@ mod tests {
         let found = found_of(Code::SchemaInvalid, &registered, &chain);
         assert!(
             found.starts_with(
-                "error[schema-invalid] schema/S12@1.0.0 at \"/schema\": it leads to one place of a \
-                 value in more than 10000 ways"
+                "error[schema-invalid] schema/S12@1.0.0 at \"/schema\": the schema applies to one location of \
+                 a value in more than 10000 ways"
             ),
             "{found}"
         );
@@ -331,8 +330,8 @@ mod tests {
         let found = found_of(Code::SchemaInvalid, &[], &chain);
         assert_eq!(
             found,
-            "error[schema-invalid] schema/S0@1.0.0 at \"\": it leads to more than 1000 registered \
-             schemas (put what belongs together into one schema with `$defs`)"
+            "error[schema-invalid] schema/S0@1.0.0 at \"\": the schema refers to more than 1000 \
+             registered schemas, directly or indirectly (combine related schemas into one with `$defs`)"
         );
         assert_eq!(found_of(Code::SchemaInvalid, &[], &chain[1..]), "");
     }

@@ -124,8 +124,8 @@ mod tests {
             assert_eq!(
                 found(&registered, json!({ "inputSchema": takes })),
                 format!(
-                    "error[schema-invalid] tool/t@1.0.0 at \"/inputSchema\": put together with the \
-                     schemas that it leads to: {problem} ({HELP})"
+                    "error[schema-invalid] tool/t@1.0.0 at \"/inputSchema\": bundled with the referenced \
+                     schemas: {problem} ({HELP})"
                 )
             );
         }

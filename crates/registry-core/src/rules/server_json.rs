@@ -33,7 +33,7 @@ mod tests {
         assert_eq!(
             found(&[], &[with(bad)]),
             "warning[server-json-invalid] server/s@1.0.0 at \"/metadata/serverJson/remotes/0/url\": \
-             `x` is not such a URL (write a whole URL that begins with https:// or http://)"
+             `x` is not a valid URL (write an absolute URL starting with https:// or http://)"
         );
         assert!(
             found(&[], &[with(json!(7))]).contains("/metadata/serverJson\": expected an object")

@@ -103,10 +103,10 @@ mod tests {
         assert_eq!(
             plan(&wanted).1,
             "setting of server/t: server/t has no versions\n\
-             setting of acme/*: `acme/*` is not one name\n\
-             setting of *: nobody can own everything\n\
-             setting of acme/*: an owner has 1 to 256 bytes, and a person sees all of them\n\
-             setting of acme/*: an owner has 1 to 256 bytes, and a person sees all of them"
+             setting of acme/*: `acme/*` does not select a single name\n\
+             setting of *: `*` cannot have an owner\n\
+             setting of acme/*: an owner must have 1 to 256 bytes without invisible characters\n\
+             setting of acme/*: an owner must have 1 to 256 bytes without invisible characters"
         );
     }
 }

@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(
             found(&[], &batch),
             "error[source-not-provided] tool/remove@1.0.0 at \"/source/tool\": \
-             server/files@1.0.0 does not provide `rm` (it provides read)"
+             server/files@1.0.0 does not provide `rm` (the server provides read)"
         );
     }
 

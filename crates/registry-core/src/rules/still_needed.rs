@@ -183,11 +183,11 @@ mod tests {
                 .collect::<Vec<_>>(),
             [
                 "error[still-needed] server/files@1.0.0 at \"\": tool/read@1.0.0 is active and \
-                 needs it: tool/read@1.0.0 -> server/files@1.0.0",
+                 depends on it: tool/read@1.0.0 -> server/files@1.0.0",
                 "error[still-needed] server/files@1.0.0 at \"\": tool/twice@1.0.0 is active and \
-                 needs it: tool/twice@1.0.0 -> tool/read@1.0.0 -> server/files@1.0.0",
+                 depends on it: tool/twice@1.0.0 -> tool/read@1.0.0 -> server/files@1.0.0",
                 "error[still-needed] server/files@1.0.0 at \"\": agent/reader@1.0.0 is active and \
-                 needs it: agent/reader@1.0.0 -> tool/twice@1.0.0 -> tool/read@1.0.0 -> \
+                 depends on it: agent/reader@1.0.0 -> tool/twice@1.0.0 -> tool/read@1.0.0 -> \
                  server/files@1.0.0",
             ]
         );

@@ -336,7 +336,7 @@ fn invalid_mappings_report_pointer_and_reason() {
             "composition-invalid /mappings/a[0]: `a[0]` is not a field",
             "composition-invalid /mappings/b[*].c: `b[*].c` maps items of `b`, which is not mapped",
             "composition-invalid /mappings/d/template/template: \
-             the template uses `{y}`, which `vars` does not have",
+             the template uses `{y}`, which is missing in `vars`",
             "composition-invalid /mappings/e/coalesce/paths: `paths` is empty",
             "composition-invalid /mappings/f: expected one source of a field, got `literal`, `path`",
         ]

@@ -220,7 +220,7 @@ fn judge(seed: u64, totals: &mut Totals) {
         let here: Vec<_> = found.iter().filter(|mismatch| mismatch.place == *at).collect();
         totals.refusing_places += usize::from(*refused > 0);
         if *refused > 0 && here.is_empty() && is_known {
-            totals.silent.push(format!("{seed}: {at} refuses {refused} of {}", refused + taken));
+            totals.silent.push(format!("{seed}: {at} rejects {refused} of {}", refused + taken));
         }
         let is_certain = here.iter().any(|mismatch| mismatch.is_certain);
         // Without a registered input schema, the runs ignore the derived one.

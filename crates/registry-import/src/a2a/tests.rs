@@ -169,14 +169,14 @@ fn no_text_of_a_card_comes_in_unseen_and_none_speaks_for_the_registry() {
     for expected in [
         "Person /protocolVersion: 1 hidden characters or terminal escapes",
         "Person /defaultInputModes/0: 1 hidden characters or terminal escapes",
-        "Person /metadata/n: the text tells the model what to do",
-        "Person /securitySchemes/k/description: the text tells the model what to do",
+        "Person /metadata/n: the text instructs the model",
+        "Person /securitySchemes/k/description: the text instructs the model",
         "Person /capabilities/extensions/0/description: 1 hidden characters or terminal escapes",
         "Person /skills/0/id: 1 hidden characters or terminal escapes",
         "Person /skills/0/tags/0: 1 hidden characters or terminal escapes",
-        "Person /skills/0/examples/0: the text tells the model what to do",
+        "Person /skills/0/examples/0: the text instructs the model",
         "Person /skills/0/inputSchema: 1 hidden characters or terminal escapes",
-        "Person /skills/0/inputSchema: a text in it tells the model what to do",
+        "Person /skills/0/inputSchema: a text in it instructs the model",
         "Import /metadata: the registry has no field for it",
     ] {
         assert!(said.iter().any(|line| line == expected), "{expected}: {said:?}");

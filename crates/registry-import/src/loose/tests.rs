@@ -367,7 +367,7 @@ fn what_is_said_of_an_agent_in_a_file_is_of_the_file() {
         json!({ "title": "Research Agent", "value": "x", "card": { "odd": 1 } })
     );
     let said = lines(&found).join("\n");
-    for never in ["--name", "--version", "address of the card", "at least one character"] {
+    for never in ["--name", "--version", "address of the card", "has an empty part"] {
         assert!(!said.contains(never), "{never}: {said}");
     }
     for expected in [
@@ -402,7 +402,7 @@ fn texts_of_a_file_are_looked_at_as_those_of_servers_are() {
         "/agents/0/odd",
         "/agents/0/skills/0/description",
     ] {
-        for what in ["1 hidden characters or terminal escapes", "tells the model what to do"] {
+        for what in ["1 hidden characters or terminal escapes", "instructs the model"] {
             let is_said =
                 |line: &str| line.starts_with(&format!("Person {at}: ")) && line.contains(what);
             assert!(said.lines().any(is_said), "{at} {what}:\n{said}");

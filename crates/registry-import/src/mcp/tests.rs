@@ -193,10 +193,10 @@ fn what_is_hidden_is_removed_and_said() {
         repairs(&found),
         [
             "Person /tools/0/description: 2 hidden characters or terminal escapes",
-            "Person /tools/0/description: the text tells the model what to do",
-            "Person /tools/0/description: the text speaks of secrets",
+            "Person /tools/0/description: the text instructs the model",
+            "Person /tools/0/description: the text mentions secrets",
             "Person /tools/0/inputSchema: 1 hidden characters or terminal escapes",
-            "Person /tools/0/inputSchema: a text in it tells the model what to do",
+            "Person /tools/0/inputSchema: a text in it instructs the model",
             "Person /tools/0/inputSchema: hidden characters in `x\\u{202e}y`, which is no description",
         ]
     );
@@ -225,9 +225,9 @@ fn no_text_comes_in_unseen() {
             "Person /tools/0/_meta/x/0: 1 hidden characters or terminal escapes",
             "Person /tools/0/_meta: 1 hidden characters or terminal escapes",
             "Person /tools/0/annotations/title: 1 hidden characters or terminal escapes",
-            "Person /tools/0/annotations/title: the text tells the model what to do",
-            "Person /tools/0/inputSchema: a text in it tells the model what to do",
-            "Person /tools/0/inputSchema: a text in it speaks of secrets",
+            "Person /tools/0/annotations/title: the text instructs the model",
+            "Person /tools/0/inputSchema: a text in it instructs the model",
+            "Person /tools/0/inputSchema: a text in it mentions secrets",
         ]
     );
 }

@@ -1,5 +1,5 @@
-//! The keywords of arrays: position by position as far as either side has one of its own, then all
-//! the rest at once.
+//! Array keywords. Positions with schemas of their own on either side are compared individually,
+//! and the rest at once.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::{
     rules::{Contains, Rules, Types},
 };
 
-/// Arrays longer than this are not built as examples.
+/// Maximum length of arrays in counterexamples.
 const LONGEST: u64 = 256;
 
 impl Prover<'_> {
@@ -71,7 +71,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// Whether no array reaches this position, because no item fits an earlier one.
+    /// Whether no array reaches this position because no item matches an earlier one.
     fn ends_before(&mut self, facts: &Facts, position: usize, level: usize) -> Result<bool, Stop> {
         for earlier in 0..position.min(facts.prefix() + 1) {
             let part = self.given(facts.of_item(earlier))?;
@@ -96,7 +96,7 @@ impl Prover<'_> {
         for contains in &given {
             if !enough && contains.min >= wanted.min {
                 let mut parts = vec![contains.schema];
-                // A counted item is one of the items, too, where they all have the same schemas.
+                // If all items have the same schemas, these apply to counted items as well.
                 if facts.prefix() == 0 {
                     parts.extend(facts.of_item(0));
                 }
@@ -135,7 +135,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// An array of this many items that fit the given schemas.
+    /// An array with this number of items that match the given schemas.
     pub(super) fn array_of(&mut self, facts: &Facts, count: u64) -> Result<Vec<Value>, Stop> {
         if count > LONGEST {
             return Ok(Vec::new());
@@ -152,7 +152,7 @@ impl Prover<'_> {
         Ok(vec![Value::Array(items)])
     }
 
-    /// Arrays with the same item twice.
+    /// Arrays with a duplicate item.
     fn twins(&mut self, facts: &Facts) -> Result<Vec<Value>, Stop> {
         let mut found = Vec::new();
         for position in [0, facts.prefix()] {
@@ -171,7 +171,7 @@ impl Prover<'_> {
         Ok(found)
     }
 
-    /// The failure of an item as one of its array.
+    /// Converts the failure of an item into one of its array.
     fn as_item(
         &mut self,
         facts: &Facts,

@@ -1,4 +1,4 @@
-//! Splitting what is given into the cases of a disjunction: `anyOf`, `oneOf`, `if`, or types.
+//! Case analysis over disjunctions: `anyOf`, `oneOf`, `if`, or types.
 
 use super::{
     arena::Id,
@@ -78,7 +78,7 @@ impl Prover<'_> {
         if found.is_empty() {
             return Ok(found);
         }
-        // Without the cases the reason may be nearer to what was written.
+        // Without the cases, the reason may be closer to the schema as written.
         found.extend(failures);
         Ok(found)
     }

@@ -1,5 +1,5 @@
-//! Schemas that apply themselves to the same value: `{"not": {"$ref": "#"}}` has no meaning that a
-//! proof could use, so what has such a circle is not compared.
+//! Detection of schemas that apply themselves to the same value. `{"not": {"$ref": "#"}}` has no
+//! defined meaning, so such schemas are not compared.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::{
 };
 
 impl Prover<'_> {
-    /// A node that a circle leads back to, among all that these lead to.
+    /// A node on a cycle among the nodes reachable from the roots.
     pub(super) fn circle(&mut self, roots: [Id; 2]) -> Result<Option<Id>, Stop> {
         let mut in_place: HashMap<Id, Vec<Id>> = HashMap::new();
         let mut waiting = roots.to_vec();
@@ -29,7 +29,7 @@ impl Prover<'_> {
     }
 }
 
-/// The schemas about the value itself.
+/// The subschemas that apply to the value itself.
 fn about_the_same(rules: &Rules) -> Vec<Id> {
     let mut found: Vec<Id> = rules.all.iter().map(|(_, id)| *id).collect();
     found.extend(rules.any.iter().chain(&rules.one).chain(&rules.not));
@@ -41,7 +41,7 @@ fn about_the_same(rules: &Rules) -> Vec<Id> {
     found
 }
 
-/// The schemas about its members and items.
+/// The subschemas that apply to members and items.
 fn about_parts(rules: &Rules) -> Vec<Id> {
     let mut found: Vec<Id> = rules.properties.values().copied().collect();
     found.extend(rules.patterns.iter().map(|(_, id)| *id));
@@ -53,7 +53,7 @@ fn about_parts(rules: &Rules) -> Vec<Id> {
     found
 }
 
-/// Takes away what leads nowhere until only circles, and what leads to them, are left.
+/// Removes nodes without successors repeatedly, and returns a remaining node, if any.
 fn circle_in(edges: &HashMap<Id, Vec<Id>>) -> Option<Id> {
     let mut sources: HashMap<Id, Vec<Id>> = HashMap::new();
     let mut open: HashMap<Id, usize> = HashMap::new();

@@ -1,6 +1,7 @@
-//! Two schemas, one question: does the one accept everything that the other accepts?
+//! The decision procedure.
 //!
-//! The proof says yes; its failures bring candidates, and only real validators say no.
+//! A proof yields "yes". A failed proof yields candidates; if the validators of both schemas
+//! disagree on one, the verdict is "no".
 
 use serde_json::Value;
 
@@ -22,14 +23,14 @@ use crate::{
 /// A JSON Schema and its JSON pointer in its entity.
 pub type Placed<'a, 'p> = (&'a Value, &'p str);
 
-/// Steps that are left for examples when the proof has used up its own.
+/// Steps reserved for finding a counterexample after the proof has used its own.
 const LAST_STEPS: usize = 2_000;
 
-/// What compiling two small schemas costs, in steps.
+/// The cost of compiling two small schemas, in steps.
 const COMPILING_STEPS: usize = 200;
 
-/// Whether `wanted` accepts everything that `given` accepts; `wanted_in` says which of the versions
-/// `wanted` is in.
+/// Decides whether `wanted` accepts everything that `given` accepts. `wanted_in` is the version
+/// that contains `wanted`.
 pub fn covers<'a>(
     given: Placed<'a, '_>,
     wanted: Placed<'a, '_>,
@@ -42,7 +43,7 @@ pub fn covers<'a>(
     }
     if budget.is_spent() {
         let own = if wanted_in == Side::New { wanted.1 } else { given.1 };
-        let reason = "the comparisons of one commit have used up their steps".to_owned();
+        let reason = "the comparison budget of the commit is exhausted".to_owned();
         return Verdict::Undecided(UndecidedCheck { pointer: own.to_owned(), reason });
     }
     let mut arena = Arena::new(resolve);
@@ -64,7 +65,7 @@ pub fn covers<'a>(
     }
 }
 
-/// Some values that a schema without references accepts.
+/// Sample values of a schema without references.
 pub fn samples(schema: &Value, budget: &mut Budget) -> Vec<Value> {
     let mut arena = Arena::new(&|_| None);
     let root = arena.add(schema, "");
@@ -78,20 +79,20 @@ pub fn samples(schema: &Value, budget: &mut Budget) -> Vec<Value> {
     found
 }
 
-/// Two schemas, and what is known of them.
+/// Two schemas and the results about them.
 struct Question<'a> {
     prover: Prover<'a>,
     given: Id,
     wanted: Id,
-    /// The root that is in the new version.
+    /// The root in the new version.
     own: Id,
     wanted_in: Side,
 }
 
-/// Why there is no proof.
+/// The reason why there is no proof.
 enum Unproved {
     Stop,
-    /// A circle of references leads back to this node.
+    /// A cycle of references contains this node.
     Circle(Id),
 }
 
@@ -111,7 +112,7 @@ impl<'a> Question<'a> {
         Ok(self.prover.prove(&Goal { given, wanted, anchor, level: 0 })?)
     }
 
-    /// Asks the validators about everything that may be an example.
+    /// Checks all candidates with the validators.
     fn disprove(
         &mut self,
         failures: &[Failure],
@@ -148,7 +149,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Does something after the proof has ended; it costs what it takes.
+    /// Runs follow-up work after the proof and deducts its cost.
     fn with_last_steps<T>(&mut self, budget: &mut Budget, work: impl FnOnce(&mut Self) -> T) -> T {
         self.prover.refill(LAST_STEPS);
         let before = self.prover.left();
@@ -158,17 +159,17 @@ impl<'a> Question<'a> {
     }
 
     fn json(&self, root: Id) -> &'a Value {
-        // Roots are no synthetic nodes.
+        // Roots always have JSON.
         self.prover.arena.json(root).unwrap_or(&Value::Null)
     }
 
-    /// Values of the given schema, found with some steps more.
+    /// Values of the given schema, found with additional steps.
     fn last_candidates(&mut self) -> Vec<Value> {
         let given = self.prover.given([self.given]);
         given.and_then(|given| self.prover.samples(&given)).unwrap_or_default()
     }
 
-    /// What compiling all the schemas costs, in steps; counted no further than `most`.
+    /// The cost of compiling all schemas in steps, counted up to `most`.
     fn cost_of_judging(&self, most: usize) -> usize {
         let mut steps = COMPILING_STEPS;
         for schema in self.prover.arena.schemas() {
@@ -201,12 +202,12 @@ impl<'a> Question<'a> {
 
     fn circular(&self, circle: Id) -> Verdict {
         let circle = self.prover.arena.pointer(circle);
-        self.doubt(format!("a circle of references leads back to {circle}"))
+        self.doubt(format!("{circle} refers to itself"))
     }
 
     fn too_long(&self) -> Verdict {
         let steps = limits::COMPARISON_STEPS;
-        self.doubt(format!("comparing takes more than {steps} steps, or it is nested too deep"))
+        self.doubt(format!("the comparison exceeds {steps} steps or the nesting limit"))
     }
 
     fn doubt(&self, reason: String) -> Verdict {
@@ -214,7 +215,7 @@ impl<'a> Question<'a> {
         Verdict::Undecided(UndecidedCheck { pointer, reason })
     }
 
-    /// Where a failure is, in the words of the new document.
+    /// The location of a failure, relative to the new document.
     fn place(&self, failure: &Failure) -> Place {
         let arena = &self.prover.arena;
         let Failure { keyword, wanted, anchor, .. } = *failure;
@@ -237,14 +238,14 @@ impl<'a> Question<'a> {
     }
 }
 
-/// What refuses a value, and where.
+/// The rejecting keyword and its location.
 struct Place {
     demand: Demand,
     pointer: String,
     elsewhere: Option<String>,
 }
 
-/// The real validators of both schemas.
+/// The validators of both schemas.
 struct Judges {
     given: Validator,
     wanted: Validator,
@@ -257,7 +258,7 @@ impl Judges {
         Some(Self { given: compiled(given)?, wanted: compiled(wanted)? })
     }
 
-    /// Whether the one accepts the value and the other refuses it.
+    /// Whether one accepts the value and the other rejects it.
     fn differ(&self, value: &Value) -> bool {
         is_shallow(value, limits::DOCUMENT_DEPTH)
             && self.given.accepts(value) == Some(true)

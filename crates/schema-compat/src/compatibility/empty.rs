@@ -1,6 +1,6 @@
-//! Whether there is no value at all that some schemas accept together.
+//! Detection of unsatisfiable combinations of schemas.
 //!
-//! "Not empty" only means that nothing shows it.
+//! A result of "not empty" only means that no contradiction was found.
 
 use super::{
     given::{Facts, Given},
@@ -8,11 +8,11 @@ use super::{
     rules::Types,
 };
 
-/// How deep in a value a contradiction is looked for.
+/// Maximum depth of values searched for a contradiction.
 const DEPTH: usize = 4;
 
 impl Prover<'_> {
-    /// Whether it is known that no value is accepted.
+    /// Whether it is proved that no value is accepted.
     pub(super) fn is_empty(&mut self, given: &Given, level: usize) -> Result<bool, Stop> {
         self.is_empty_within(given, level, DEPTH)
     }
@@ -48,7 +48,7 @@ impl Prover<'_> {
         Ok(true)
     }
 
-    /// Whether a schema that must refuse the values accepts them all.
+    /// Whether a schema that must reject the values accepts all of them.
     fn is_refused(&mut self, given: &Given, level: usize) -> Result<bool, Stop> {
         for not in given.nots.clone() {
             let mut rest = given.clone();
@@ -60,7 +60,7 @@ impl Prover<'_> {
         Ok(false)
     }
 
-    /// Whether each type that is left has a part that must be there and cannot.
+    /// Whether each remaining type requires a part that cannot exist.
     fn has_contradiction(
         &mut self,
         facts: &Facts,

@@ -1,7 +1,7 @@
-//! Whether a schema accepts a value: yes, no, or not known.
+//! Evaluation of a schema on a value: accepted, rejected, or unknown.
 //!
-//! It needs no compiled validator for each part of a schema, and counts its steps. What decides in
-//! the end is a real validator.
+//! It avoids compiling a validator for each subschema and counts its steps. Verdicts are confirmed
+//! by real validators.
 
 use std::{cmp::Ordering, collections::BTreeSet, rc::Rc};
 
@@ -15,7 +15,7 @@ use super::{
     sample::size,
 };
 
-/// Three-valued "and": a known no wins, then what is not known.
+/// Three-valued conjunction: rejected dominates, then unknown.
 fn and(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     match (one, other) {
         (Some(false), _) | (_, Some(false)) => Some(false),
@@ -25,7 +25,7 @@ fn and(one: Option<bool>, other: Option<bool>) -> Option<bool> {
 }
 
 impl Prover<'_> {
-    /// Whether the value is one of these.
+    /// Whether all these nodes accept the value.
     pub(super) fn accepts_all(
         &mut self,
         given: &Given,
@@ -151,7 +151,7 @@ impl Prover<'_> {
         Ok(answer)
     }
 
-    /// The schemas that one schema object has for a property.
+    /// The schemas that one schema object applies to a property.
     pub(super) fn property_of(&mut self, rules: &Rules, name: &str) -> Result<Vec<Id>, Stop> {
         let mut found: Vec<Id> = rules.properties.get(name).copied().into_iter().collect();
         for (pattern, schema) in &rules.patterns {
@@ -228,7 +228,7 @@ impl Prover<'_> {
         })
     }
 
-    /// The stricter reading says yes, the looser one no; between them it is not known.
+    /// Accepted under the strict reading, rejected under the loose one, else unknown.
     fn of_unevaluated(
         &mut self,
         node: Id,
@@ -272,7 +272,7 @@ fn of_number(rules: &Rules, number: f64) -> Option<bool> {
             Some(number % multiple == 0.0)
         }
         Some(multiple) if multiple.fract() == 0.0 => Some(false),
-        // Validators round in their own way.
+        // Validators use different rounding.
         Some(_) => None,
     }
 }
@@ -286,7 +286,7 @@ fn is_unique(items: &[Value]) -> bool {
     items.iter().enumerate().all(is_first)
 }
 
-/// Equality of JSON Schema: `1` and `1.0` are equal.
+/// Equality in JSON Schema: `1` equals `1.0`.
 pub(super) fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {

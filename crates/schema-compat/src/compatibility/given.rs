@@ -1,7 +1,7 @@
-//! What is known of a value: the schemas that accept it and those that do not, all at once.
+//! Sets of values described by accepting and rejecting schemas.
 //!
-//! Everything here errs on the side of more values: what is not understood is left out, so what
-//! holds for all these values holds for all that the schema accepts.
+//! Every set is an upper bound: unsupported keywords are ignored, so a property of all its values
+//! is one of all values that the schema accepts.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -14,7 +14,7 @@ use super::{
     sample::size,
 };
 
-/// A disjunction of a node that was split into its cases.
+/// A disjunction of a node that has been split into cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Split {
     Any,
@@ -22,7 +22,7 @@ pub(super) enum Split {
     If,
 }
 
-/// A set of values: those that all of `nodes` accept and none of `nots`, of these types.
+/// The values of these types that all of `nodes` and none of `nots` accept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Given {
     pub(super) types: Types,
@@ -33,7 +33,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Every value.
+    /// All values.
     pub(super) fn anything() -> Self {
         let (nodes, nots, done) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         Self { types: Types::ALL, nodes, nots, done }
@@ -55,11 +55,11 @@ impl Given {
     }
 }
 
-/// What the schemas of a [`Given`] say together.
+/// The combined constraints of a [`Given`].
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) types: Types,
-    /// All values, where there are few; some of them may be refused.
+    /// All values, if there are few; some may be rejected.
     pub(super) values: Option<Vec<Value>>,
     pub(super) low: Option<Bound>,
     pub(super) high: Option<Bound>,
@@ -69,13 +69,13 @@ pub(super) struct Facts {
     pub(super) count: Range,
     pub(super) is_unique: bool,
     pub(super) required: BTreeSet<String>,
-    /// Properties that are never there.
+    /// Properties that are never present.
     pub(super) absent: BTreeSet<String>,
     pub(super) rules: Vec<(Id, Rc<Rules>)>,
 }
 
 impl Prover<'_> {
-    /// The values that these nodes accept.
+    /// The values that all these nodes accept.
     pub(super) fn given(&mut self, nodes: impl IntoIterator<Item = Id>) -> Result<Given, Stop> {
         let mut given = Given::anything();
         for node in nodes {
@@ -84,7 +84,7 @@ impl Prover<'_> {
         Ok(given)
     }
 
-    /// Narrows to what this node accepts too.
+    /// Restricts the set to values that this node accepts, too.
     pub(super) fn with(&mut self, given: &Given, node: Id) -> Result<Given, Stop> {
         self.step((given.nodes.len() + given.nots.len()) / 16)?;
         let mut given = given.clone();
@@ -129,7 +129,7 @@ impl Prover<'_> {
         Ok(facts)
     }
 
-    /// Lists the values where the schemas allow only so many.
+    /// Enumerates the values if the schemas allow only a few.
     fn enumerate(&mut self, facts: &mut Facts, given: &Given) -> Result<(), Stop> {
         let lists = facts.rules.iter().flat_map(|(_, rules)| &rules.values);
         let shortest =
@@ -192,8 +192,8 @@ impl Facts {
         self.required.extend(rules.required.iter().cloned());
     }
 
-    /// Uses that this is refused, where what is left can be said here: all other types, or an
-    /// object without some property.
+    /// Applies the negation of the rules if it is expressible here: other types, or an object
+    /// without a property.
     fn take_away(&mut self, rules: &Rules) {
         let plain =
             Rules { types: rules.types, required: rules.required.clone(), ..Rules::default() };
@@ -202,7 +202,7 @@ impl Facts {
         }
         match (rules.required.len(), rules.types) {
             (0, types) => self.types = self.types.without(types),
-            // Only an object without it is refused by `required`.
+            // `required` alone rejects only objects without the property.
             (1, types) if types == Types::ALL || types == self.types && types == Types::OBJECT => {
                 self.types = self.types.and(Types::OBJECT);
                 self.absent.extend(rules.required.iter().cloned());
@@ -211,7 +211,7 @@ impl Facts {
         }
     }
 
-    /// Draws what follows from the facts together.
+    /// Derives consequences of combined constraints.
     fn settle(&mut self) {
         if self.types.and(Types::NUMBER) == Types::INTEGER {
             if let Some(low) = &mut self.low {
@@ -250,7 +250,7 @@ impl Facts {
         }
     }
 
-    /// The schemas of the property with this name, and of the items at this position.
+    /// The schemas of the property with this name.
     pub(super) fn of_property(&self, prover: &mut Prover<'_>, name: &str) -> Result<Vec<Id>, Stop> {
         let mut found = Vec::new();
         for (_, rules) in &self.rules {
@@ -265,12 +265,12 @@ impl Facts {
         self.rules.iter().filter_map(|(_, rules)| item(rules)).collect()
     }
 
-    /// How many positions have schemas of their own.
+    /// The number of positions with schemas of their own.
     pub(super) fn prefix(&self) -> usize {
         self.rules.iter().map(|(_, rules)| rules.prefix.len()).max().unwrap_or(0)
     }
 
-    /// A value in the interval, a whole one if there may be one.
+    /// Whether a number is within the interval.
     pub(super) fn is_within(&self, number: f64) -> bool {
         self.low.is_none_or(
             |low| {

@@ -1,5 +1,5 @@
-//! The keywords that combine schemas about the same value: `allOf`, `$ref`, `anyOf`, `oneOf`,
-//! `not`, `if`, and what is left unevaluated.
+//! Keywords that combine schemas of the same value: `allOf`, `$ref`, `anyOf`, `oneOf`, `not`, `if`,
+//! and the unevaluated keywords.
 
 use super::{
     arena::Id,
@@ -73,7 +73,7 @@ impl Prover<'_> {
         Ok(vec![self.of_branches_failed(goal, "anyOf", all)?])
     }
 
-    /// One branch takes everything, and no other takes any of it.
+    /// One branch accepts everything, and no other branch accepts any of it.
     fn one_of(&mut self, goal: &Goal, branches: &[Id]) -> Result<Vec<Failure>, Stop> {
         let mut all = Vec::new();
         for (i, branch) in branches.iter().enumerate() {
@@ -98,7 +98,7 @@ impl Prover<'_> {
         Ok(vec![self.of_branches_failed(goal, "oneOf", all)?])
     }
 
-    /// Whether no other branch takes any of what is given.
+    /// Whether no other branch accepts any given value.
     fn is_alone(&mut self, goal: &Goal, branches: &[Id], branch: usize) -> Result<bool, Stop> {
         for (_, other) in branches.iter().enumerate().filter(|(j, _)| *j != branch) {
             let overlap = self.with(&goal.given, *other)?;
@@ -109,7 +109,7 @@ impl Prover<'_> {
         Ok(true)
     }
 
-    /// What failed in every branch, as one failure.
+    /// Combines the failures of all branches into one.
     fn of_branches_failed(
         &mut self,
         goal: &Goal,
@@ -117,7 +117,7 @@ impl Prover<'_> {
         branches: Vec<Vec<Failure>>,
     ) -> Result<Failure, Stop> {
         let mut candidates = Vec::new();
-        // First one of each branch, so that no branch crowds the others out.
+        // Takes one candidate per branch first, so that each branch is represented.
         let mut each: Vec<_> = branches
             .into_iter()
             .map(|failures| failures.into_iter().flat_map(|f| f.candidates).take(CANDIDATES))

@@ -1,4 +1,4 @@
-//! The names of properties: `propertyNames`, which names there may be, and new ones for examples.
+//! Property names: `propertyNames`, closed sets of names, and new names for counterexamples.
 
 use serde_json::Value;
 
@@ -9,11 +9,11 @@ use super::{
     rules::Types,
 };
 
-/// Names for properties that nobody wrote down.
+/// Names for undeclared properties.
 const FRESH: [&str; 7] = ["x", "extra", "other", "X1", "_", "0", "a-b"];
 
 impl Prover<'_> {
-    /// A name that is not written down on the given side and passes the test.
+    /// A name that the given side does not declare and that passes the test.
     pub(super) fn fresh_name(
         &mut self,
         goal: &Goal,
@@ -45,7 +45,6 @@ impl Prover<'_> {
         Ok(None)
     }
 
-    /// `propertyNames`.
     pub(super) fn names(
         &mut self,
         goal: &Goal,
@@ -80,7 +79,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// The only names that there may be, if that is known.
+    /// All possible names, if the set is known.
     pub(super) fn closed_names(&mut self, facts: &Facts) -> Result<Option<Vec<String>>, Stop> {
         for (_, rules) in &facts.rules {
             let Some(additional) = rules.additional.filter(|_| rules.patterns.is_empty()) else {

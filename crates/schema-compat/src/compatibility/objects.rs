@@ -1,7 +1,7 @@
-//! The keywords of objects.
+//! Object keywords.
 //!
-//! Names that either side writes down are looked at one by one; all others in classes: those that
-//! a pattern of the given schemas matches, and those that none does.
+//! Names declared on either side are compared individually. All other names form classes: those
+//! matching a pattern of the given schemas, and the rest.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -50,7 +50,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// `required`, `minProperties`, `maxProperties`, and which properties need others.
+    /// `required`, `minProperties`, `maxProperties`, and dependencies between properties.
     fn presence(
         &mut self,
         goal: &Goal,
@@ -106,7 +106,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// Whether the property is never there.
+    /// Whether the property is never present.
     pub(super) fn is_absent(
         &mut self,
         goal: &Goal,
@@ -121,7 +121,7 @@ impl Prover<'_> {
         self.is_empty(&given, goal.level + 1)
     }
 
-    /// Every name that one of the sides writes down.
+    /// Compares every name declared on either side.
     fn named(
         &mut self,
         goal: &Goal,
@@ -136,7 +136,7 @@ impl Prover<'_> {
         }
         self.step(names.len() / 8)?;
         for name in names {
-            // Nobody would look at more.
+            // Further failures would not be reported.
             if failures.len() >= FAILURES {
                 break;
             }
@@ -158,7 +158,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// A failure of `additionalProperties: false` is one of that keyword.
+    /// Attributes a failure of `additionalProperties: false` to that keyword.
     fn closed(&mut self, goal: &Goal, failure: Failure, additional: Id) -> Failure {
         if failure.wanted == additional && self.arena.rules(additional).types.is_empty() {
             let Failure { candidates, .. } = failure;
@@ -171,7 +171,7 @@ impl Prover<'_> {
         *self.arena.rules(schema) == Rules::default()
     }
 
-    /// Names that match a pattern of the wanted schema and that nobody wrote down.
+    /// Compares undeclared names that match a pattern of the wanted schema.
     fn matching(
         &mut self,
         goal: &Goal,
@@ -193,7 +193,7 @@ impl Prover<'_> {
         let parts: Vec<Id> = facts.rules.iter().filter_map(|(_, rules)| own(rules)).collect();
         let below = self.below(goal, &parts, schema)?;
         let found = self.prove(&below)?;
-        // Whichever of its patterns a name matches, the same may follow.
+        // The schemas of one pattern may suffice for every name.
         if !found.is_empty() && self.whatever_matches(goal, facts, schema)? {
             return Ok(());
         }
@@ -209,7 +209,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// Whether one given schema object has only schemas for unwritten names that suffice.
+    /// Whether the schemas of one given object for undeclared names suffice.
     fn whatever_matches(&mut self, goal: &Goal, facts: &Facts, schema: Id) -> Result<bool, Stop> {
         for (_, rules) in &facts.rules {
             let Some(additional) = rules.additional else { continue };
@@ -225,7 +225,7 @@ impl Prover<'_> {
         Ok(false)
     }
 
-    /// Names that nobody wrote down and that no pattern of the wanted schema matches.
+    /// Compares undeclared names that match no pattern of the wanted schema.
     fn additional(
         &mut self,
         goal: &Goal,
@@ -271,7 +271,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// The failure of a property as one of its object.
+    /// Converts the failure of a property into one of its object.
     fn as_member(&mut self, goal: &Goal, name: &str, failure: &Failure) -> Result<Failure, Stop> {
         let mut candidates = Vec::new();
         if !failure.candidates.is_empty() {
@@ -293,7 +293,7 @@ impl Prover<'_> {
         Ok(failure.with(candidates))
     }
 
-    /// Objects that have this property.
+    /// Objects with this property.
     pub(super) fn with_property(
         &mut self,
         given: &Given,
@@ -315,7 +315,7 @@ impl Prover<'_> {
         Ok(found)
     }
 
-    /// An object with more properties than this, where few are enough.
+    /// An object with more than `most` properties, if that is a small number.
     fn fullest(&mut self, given: &Given, facts: &Facts, most: u64) -> Result<Vec<Value>, Stop> {
         let mut names: BTreeSet<String> = facts.required.clone();
         names.extend(facts.rules.iter().flat_map(|(_, rules)| rules.properties.keys().cloned()));
@@ -338,7 +338,7 @@ impl Prover<'_> {
     }
 }
 
-/// An object without a property that it has.
+/// A copy of the object without this property.
 fn without(sample: Value, name: &str) -> Option<Value> {
     let Value::Object(mut map) = sample else { return None };
     map.remove(name);

@@ -1,7 +1,7 @@
-//! Which keyword of a schema object refuses a value, for a message about it.
+//! Finds the keyword of a schema object that rejects a value, for messages.
 //!
-//! Keywords are tried one by one. Those that hang on others (`additionalProperties`) come after
-//! them and with them.
+//! Keywords are tried individually. Keywords that depend on others (`additionalProperties`) are
+//! tried after and together with them.
 
 use serde_json::Value;
 
@@ -11,10 +11,10 @@ use super::{
     rules::{Conditional, Contains, Range, Rules},
 };
 
-/// What one keyword demands.
+/// Extracts the constraint of one keyword.
 type Part = fn(&Rules) -> Rules;
 
-/// Keywords that a schema object has once, with what each of them demands.
+/// Keywords that occur once per schema object, with their constraints.
 const PARTS: [(&str, Part); 23] = [
     ("type", |all| Rules { types: all.types, ..Rules::default() }),
     ("multipleOf", |all| Rules { multiple_of: all.multiple_of, ..Rules::default() }),
@@ -41,7 +41,7 @@ const PARTS: [(&str, Part); 23] = [
     ("then", |all| Rules { conditional: all.conditional.map(without_else), ..Rules::default() }),
 ];
 
-/// Keywords that come last: they are about what all others leave.
+/// Keywords that depend on all others.
 const LAST: [(&str, Part); 3] = [
     ("else", |all| Rules { conditional: all.conditional, ..Rules::default() }),
     ("unevaluatedItems", |all| Rules { unevaluated_properties: None, ..understood(all) }),
@@ -70,7 +70,7 @@ fn understood(all: &Rules) -> Rules {
 }
 
 impl Prover<'_> {
-    /// The first keyword of the node that refuses the value, as far as that is known.
+    /// The first keyword of the node that rejects the value, if known.
     pub(super) fn refusing(
         &mut self,
         node: Id,
@@ -90,7 +90,7 @@ impl Prover<'_> {
         Ok(None)
     }
 
-    /// What the keyword is called where it is written.
+    /// The keyword's name in the dialect of the schema.
     fn in_its_dialect(&self, rules: &Rules, keyword: &'static str) -> &'static str {
         let node = match keyword {
             "prefixItems" => rules.prefix.first(),
@@ -102,7 +102,7 @@ impl Prover<'_> {
     }
 }
 
-/// Each keyword with what it demands.
+/// Each keyword with its constraint.
 fn parts(rules: &Rules) -> impl Iterator<Item = (&'static str, Rules)> {
     let mut found: Vec<(&'static str, Rules)> = Vec::new();
     for one in &rules.values {

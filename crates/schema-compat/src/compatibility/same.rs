@@ -1,7 +1,8 @@
-//! Whether two nodes demand the same, word for word apart from annotations, references followed.
+//! Structural equality of two nodes, ignoring annotations and following references.
 //!
-//! Most of a new version is what the old one was, and needs no proof. Recursion is no trouble: what
-//! differs nowhere that it leads to is the same. Even one node may demand two things, where a
+//! Most of a new version is unchanged and needs no proof. The check is coinductive: recursive
+//! schemas are equal if no difference is reachable. A node with a `$dynamicRef` may even differ
+//! from itself, because its meaning depends on the referring document.
 //! `$dynamicRef` in it hangs on the document that led there.
 
 use std::{collections::HashSet, rc::Rc};
@@ -13,9 +14,9 @@ use super::{
 };
 
 impl Prover<'_> {
-    /// Whether the one accepts exactly what the other accepts, because they look alike.
+    /// Whether two nodes accept the same values because they are structurally equal.
     pub(super) fn is_same(&mut self, one: Id, other: Id) -> Result<bool, Stop> {
-        // Pairs that must be the same, each with the place of the pair that it follows from.
+        // Pairs that must be equal, each with the index of the pair that implies it.
         let mut pairs = vec![((one, other), 0)];
         let mut assumed = HashSet::from([(one, other)]);
         let mut next = 0;
@@ -36,20 +37,20 @@ impl Prover<'_> {
         Ok(true)
     }
 
-    /// The parts that must be the same too, unless the nodes themselves differ.
+    /// The pairs of parts that must be equal; `None` if the nodes themselves differ.
     fn if_alike(&mut self, one: Id, other: Id) -> Result<Option<Vec<(Id, Id)>>, Stop> {
         let (a, b) = (self.arena.rules(one), self.arena.rules(other));
         self.step(1 + (a.size() + b.size()) / 4)?;
         let (mine, theirs) = (parts(&a), parts(&b));
         let is_opaque = !a.opaque.iter().all(|opaque| self.arena.is_fixed(opaque));
-        // What is hidden may be different.
+        // Hidden keywords may differ.
         if is_opaque || a.hides || b.hides || mine.len() != theirs.len() || bare(&a) != bare(&b) {
             return Ok(None);
         }
         Ok(Some(mine.into_iter().zip(theirs).collect()))
     }
 
-    /// This pair differs, and so do all that it follows from.
+    /// Marks this pair and all pairs that depend on it as different.
     fn differ(&mut self, pairs: &[((Id, Id), usize)], mut at: usize) {
         while let Some((pair, from)) = pairs.get(at) {
             self.same.insert(*pair, false);
@@ -61,7 +62,7 @@ impl Prover<'_> {
     }
 }
 
-/// The schemas that a node applies, in the order of its rules.
+/// The subschemas of a node in the order of its rules.
 fn parts(rules: &Rules) -> Vec<Id> {
     let mut found: Vec<Id> = rules.properties.values().copied().collect();
     found.extend(rules.patterns.iter().map(|(_, id)| *id));
@@ -79,8 +80,8 @@ fn parts(rules: &Rules) -> Vec<Id> {
     found
 }
 
-/// The rules with every schema replaced by the same one: what is left are words and numbers, and
-/// which schemas there are.
+/// The rules with every subschema replaced by the same id, so that only literals and structure
+/// remain.
 fn bare(rules: &Rc<Rules>) -> Rules {
     let mut bare = (**rules).clone();
     bare.properties.values_mut().for_each(|id| *id = 0);

@@ -1,4 +1,4 @@
-//! A few values that some schemas accept: candidates for examples, which validators check.
+//! Sample values as candidates for counterexamples, which validators check.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use super::{
     texts::fitted,
 };
 
-/// Most samples of one set, and how deep they are built.
+/// Maximum number of samples per set, and their maximum depth.
 const SAMPLES: usize = 6;
 const DEPTH: usize = 12;
-/// Longest text of a sample, in characters, and longest that is built at all.
+/// Maximum length of a sample string in characters, and of any generated string.
 const SAMPLE_TEXT: u64 = 2_000;
 pub(super) const LONGEST_TEXT: usize = 100_000;
 
 impl Prover<'_> {
-    /// Some of the values, none of which is known to be refused.
+    /// Sample values that are not known to be rejected.
     pub(super) fn samples(&mut self, given: &Given) -> Result<Vec<Value>, Stop> {
         if let Some(known) = self.samples.get(given) {
             let known = known.clone();
@@ -33,7 +33,7 @@ impl Prover<'_> {
         let found = self.deeper(|prover| prover.new_samples(given));
         self.sampling -= 1;
         let found = found?;
-        // What was built near the bottom may lack what there was no room for.
+        // Samples built near the depth limit may be incomplete, so they are not cached.
         if self.sampling == 0 || !found.is_empty() {
             self.samples.insert(given.clone(), found.clone());
         }
@@ -81,7 +81,7 @@ impl Prover<'_> {
         Ok(sure)
     }
 
-    /// What the schemas give as `examples`, `default`, `const` and `enum`.
+    /// The values of `examples`, `default`, `const` and `enum`.
     fn spoken(&self, facts: &Facts) -> Vec<Value> {
         let mut found = Vec::new();
         for (node, _) in &facts.rules {
@@ -134,7 +134,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// Arrays of what `contains` asks for.
+    /// Arrays that satisfy `contains`.
     fn containing(&mut self, facts: &Facts) -> Result<Vec<Value>, Stop> {
         let mut found = Vec::new();
         for (_, rules) in &facts.rules {
@@ -178,7 +178,7 @@ impl Prover<'_> {
             }
         }
         let mut found = vec![Value::Object(object.clone())];
-        // One more with a property that need not be there.
+        // Adds variants with an optional property.
         for name in written.iter().filter(|name| !facts.absent.contains(*name)).take(3) {
             if !object.contains_key(name) && (object.len() as u64) < facts.size.max {
                 let schemas = facts.of_property(self, name)?;
@@ -212,7 +212,7 @@ fn numbers(one: Types, facts: &Facts, drafts: &mut Vec<Value>) {
     drafts.extend(inside.filter_map(number).filter(fits));
 }
 
-/// A text of this format.
+/// A string of this format.
 fn of_format(format: &str) -> Option<Value> {
     let text = match format {
         "date-time" => "2024-01-31T12:00:00Z",
@@ -231,8 +231,8 @@ fn of_format(format: &str) -> Option<Value> {
     Some(text.into())
 }
 
-/// How big these values are: what copying sixteen of them costs is a step for a plain value, and
-/// more for one that has parts.
+/// The cost of copying sixteen of these values, in steps: one for a scalar, more for a composite
+/// value.
 pub(super) fn size<'v>(values: impl IntoIterator<Item = &'v Value>) -> usize {
     let each = |value: &Value| match value {
         Value::String(text) => 1 + text.len() / 64,
@@ -243,7 +243,7 @@ pub(super) fn size<'v>(values: impl IntoIterator<Item = &'v Value>) -> usize {
     values.into_iter().map(each).sum()
 }
 
-/// A number, as an integer where it is one.
+/// A number, as an integer if integral.
 pub(super) fn number(value: f64) -> Option<Value> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "whole and small enough")]
@@ -254,7 +254,7 @@ pub(super) fn number(value: f64) -> Option<Value> {
     }
 }
 
-/// A text of this many characters, unless that is very long.
+/// A string of this length; `None` if that is very long.
 pub(super) fn long_text(length: u64) -> Option<Value> {
     let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST_TEXT)?;
     Some(Value::String("a".repeat(length)))

@@ -1,4 +1,4 @@
-//! The keywords that need no other schema: `type`, `enum`, `const`, numbers and strings.
+//! Keywords without subschemas: `type`, `enum`, `const`, and those of numbers and strings.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ impl Prover<'_> {
             failures.push(self.failure(goal, "type", samples));
         }
         for (keyword, values) in &rules.values {
-            // What is given is not a short list, or it would not have come here.
+            // Short enumerations are handled earlier.
             let mut samples = self.samples(&goal.given)?;
             samples.extend(values.first().cloned().and_then(changed));
             failures.push(self.failure(goal, *keyword, samples));
@@ -112,14 +112,14 @@ impl Prover<'_> {
     }
 }
 
-/// Whether what is beyond `given` is beyond `wanted`, when it is not the same limit.
+/// Whether `given` is at least as strict as `wanted`.
 fn implies(given: Bound, wanted: Bound, is_stricter: bool) -> bool {
     let is_same = given.value.total_cmp(&wanted.value).is_eq();
     is_stricter || is_same && (given.is_exclusive || !wanted.is_exclusive)
 }
 
-/// Whether each multiple of `given` is one of `wanted`. Fractions are only compared as they are
-/// written, because validators round.
+/// Whether each multiple of `given` is a multiple of `wanted`. Fractions must be equal, because
+/// validators round.
 fn is_multiple(given: f64, wanted: f64) -> bool {
     let is_same = given.total_cmp(&wanted).is_eq();
     is_same || given.fract() == 0.0 && wanted.fract() == 0.0 && given % wanted == 0.0
@@ -132,7 +132,7 @@ fn in_interval(facts: &Facts, near: &[f64]) -> Vec<Value> {
     found
 }
 
-/// A value that is not this one, but like it.
+/// A similar but different value.
 fn changed(value: Value) -> Option<Value> {
     match value {
         Value::String(text) => Some(Value::String(text + "x")),

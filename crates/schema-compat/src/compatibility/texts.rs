@@ -1,4 +1,4 @@
-//! Texts that may tell two schemas apart: what people write, and near misses of expressions.
+//! Strings that may distinguish two schemas: typical texts, and near misses of expressions.
 
 use serde_json::Value;
 
@@ -9,15 +9,15 @@ use super::{
     sample::LONGEST_TEXT,
 };
 
-/// One text for each kind of character that expressions tell apart.
+/// One text for each class of characters that expressions distinguish.
 const PROBES: [&str; 18] = [
     "a", "A", "0", " ", "-", "_", ".", "/", "<", "\n", "é", "a b", "\\", "\"", "$", ":", "@", "日",
 ];
-/// Most texts that are given back.
+/// Maximum number of returned strings.
 const TEXTS: usize = 4;
 
 impl Prover<'_> {
-    /// Texts that the given schemas accept, as far as known, and that the expression does not match.
+    /// Strings that the given schemas may accept and that the expression does not match.
     pub(super) fn unmatched(
         &mut self,
         given: &Given,
@@ -58,7 +58,7 @@ impl Prover<'_> {
     }
 }
 
-/// Texts that differ a little from this one.
+/// Strings that differ slightly from this one.
 fn near(text: &str) -> Vec<String> {
     let mut found: Vec<String> = PROBES.iter().map(|probe| format!("{text}{probe}")).collect();
     found.extend(PROBES.iter().map(|probe| format!("{probe}{text}")));
@@ -73,8 +73,7 @@ fn near(text: &str) -> Vec<String> {
     found
 }
 
-/// The text, repeated or cut until its length in characters is in the range; nothing where that
-/// would be very long.
+/// The string, repeated or truncated to a length in the range; `None` if that is very long.
 pub(super) fn fitted(text: &str, range: Range) -> Option<String> {
     let length = text.chars().count();
     let (min, max) = (usize::try_from(range.min).ok()?, usize::try_from(range.max).ok());
@@ -91,7 +90,7 @@ mod tests {
     use super::{Range, fitted};
 
     #[test]
-    fn texts_are_made_to_fit() {
+    fn fitted_text_has_length_in_range() {
         let fit = |text, min, max| fitted(text, Range { min, max });
         assert_eq!(fit("aé", 5, 9).as_deref(), Some("aéaéa"));
         assert_eq!(fit("日本語", 0, 2).as_deref(), Some("日本"));

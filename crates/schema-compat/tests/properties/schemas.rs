@@ -1,13 +1,14 @@
-//! Schemas and values from random bytes: few names, few numbers and short texts, so that they meet.
+//! Schemas and values from random bytes, with few names, numbers and strings, so that they
+//! interact.
 //!
-//! Bytes that run out give the simplest choice, so that shrinking the bytes shrinks the schema.
+//! Exhausted bytes yield the simplest choice, so that shrinking the bytes shrinks the schema.
 
 use std::sync::LazyLock;
 
 use schema_compat::name::SchemaName;
 use serde_json::{Map, Value, json};
 
-/// Random choices.
+/// A source of random choices.
 pub(crate) struct Choices<'a>(std::slice::Iter<'a, u8>);
 
 impl<'a> Choices<'a> {
@@ -27,7 +28,6 @@ impl<'a> Choices<'a> {
         list[self.below(list.len())].clone()
     }
 
-    /// The name of a property.
     pub(crate) fn name(&mut self) -> String {
         self.of(&["a", "b", "c", "x1", "ab"]).to_owned()
     }
@@ -58,7 +58,7 @@ const DIALECTS: [&str; 3] = [
     "https://json-schema.org/draft/2019-09/schema",
     "https://json-schema.org/draft/2020-12/schema",
 ];
-/// Ways to write one URI, some of which are another one's.
+/// Different spellings of URIs, including equivalent ones.
 const IDS: [&str; 7] = [
     "http://x.y/z",
     "http://x.y/z#",
@@ -91,7 +91,7 @@ const LINKS: [&str; 20] = [
     DIALECTS[2],
 ];
 
-/// Schemas that are registered beside every pair.
+/// Schemas that are registered for every pair.
 pub(crate) static REGISTERED: LazyLock<Vec<(SchemaName, Value)>> = LazyLock::new(|| {
     let addressed = |kind: Value| {
         let properties = json!({ "a": { "$ref": "http://x.y/v/../r#/$defs/d" } });
@@ -129,7 +129,7 @@ pub(crate) static REGISTERED: LazyLock<Vec<(SchemaName, Value)>> = LazyLock::new
     schemas.map(|(name, version, schema)| (SchemaName::new(name, version), schema)).into()
 });
 
-/// A schema, mostly one that some value fits.
+/// A schema that usually accepts some value.
 pub(crate) fn schema(choices: &mut Choices<'_>) -> Value {
     match choices.below(8) {
         6 => closed(choices),
@@ -138,7 +138,7 @@ pub(crate) fn schema(choices: &mut Choices<'_>) -> Value {
     }
 }
 
-/// An object with no other properties, of which one has only big values.
+/// A closed object with one property that has only large values.
 fn closed(choices: &mut Choices<'_>) -> Value {
     let mut root = json!({
         "type": "object", "required": ["a"], "additionalProperties": false,
@@ -151,7 +151,7 @@ fn closed(choices: &mut Choices<'_>) -> Value {
     root
 }
 
-/// A small schema whose parts are elsewhere: under an anchor, a URI, or in the registry.
+/// A small schema whose parts are referenced by an anchor, a URI or a registered name.
 fn linked(choices: &mut Choices<'_>) -> Value {
     let link = json!({ "$ref": choices.of(&LINKS) });
     let mut root = match choices.below(3) {
@@ -228,7 +228,7 @@ fn names(choices: &mut Choices<'_>) -> Value {
     names.into()
 }
 
-/// Adds a keyword.
+/// Adds a random keyword.
 fn add(map: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
     let count = json!(choices.below(4));
     let (name, value) = match choices.below(if depth == 0 { 26 } else { 52 }) {
@@ -287,7 +287,7 @@ fn add(map: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
     map.insert(name.to_owned(), value);
 }
 
-/// The schema with a few changes somewhere in it.
+/// The schema with a few random modifications.
 pub(crate) fn changed(schema: &Value, choices: &mut Choices<'_>) -> Value {
     let mut schema = schema.clone();
     for _ in 0..=choices.below(3) {
@@ -351,7 +351,7 @@ fn change_named(named: &mut Map<String, Value>, choices: &mut Choices<'_>, depth
     }
 }
 
-/// Any value.
+/// A random value.
 pub(crate) fn instance(choices: &mut Choices<'_>, depth: usize) -> Value {
     match choices.below(if depth == 0 { 5 } else { 9 }) {
         0 | 1 => choices.number(),
@@ -367,7 +367,7 @@ pub(crate) fn instance(choices: &mut Choices<'_>, depth: usize) -> Value {
     }
 }
 
-/// A value like those that the schema accepts.
+/// A value that the schema probably accepts.
 pub(crate) fn near(schema: &Value, choices: &mut Choices<'_>) -> Value {
     near_within(schema, schema, choices, 4)
 }

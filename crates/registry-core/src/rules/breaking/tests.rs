@@ -33,8 +33,8 @@ fn breaking(registered: &[Proposed], batch: &[Proposed]) -> String {
 fn breaking_change_reports_counterexample_and_remedy() {
     assert_eq!(
         breaking(&[text("1.0.0")], &[short("1.1.0")]),
-        "error[breaking-change] schema/A@1.1.0 at \"/schema/maxLength\": `maxLength` refuses what \
-         1.0.0 allows: \"aaa\" (register it as 2.0.0, or revert the change)"
+        "error[breaking-change] schema/A@1.1.0 at \"/schema/maxLength\": `maxLength` rejects a value that \
+         1.0.0 accepts: \"aaa\" (register it as 2.0.0, or revert the change)"
     );
     assert_eq!(breaking(&[text("1.0.0")], &[short("2.0.0")]), "");
     assert_eq!(breaking(&[short("1.0.0")], &[text("1.0.1")]), "");
@@ -53,7 +53,10 @@ fn breaking_change_follows_relative_ids() {
     let long = using("1.0.0", &json!({ "type": "string" }));
     let short = using("1.1.0", &json!({ "type": "string", "maxLength": 3 }));
     let found = breaking(&[relative, long], &[short]);
-    assert!(found.contains("`maxLength` refuses what 1.0.0 allows: {\"t\":\"aaaa\"}"), "{found}");
+    assert!(
+        found.contains("`maxLength` rejects a value that 1.0.0 accepts: {\"t\":\"aaaa\"}"),
+        "{found}"
+    );
 }
 
 #[test]
@@ -80,7 +83,7 @@ fn compatibility_line_below_one_is_minor_version() {
 #[test]
 fn comparison_uses_newest_lower_release_including_batch() {
     let registered = [text("1.0.0"), short("2.0.0"), text("2.1.0")];
-    assert!(breaking(&registered, &[short("2.2.0")]).contains("what 2.1.0 allows"));
+    assert!(breaking(&registered, &[short("2.2.0")]).contains("a value that 2.1.0 accepts"));
     assert!(breaking(&registered, &[short("1.1.0")]).contains("register it as 3.0.0"));
     let batch = [text("3.0.0"), short("3.1.0")];
     assert!(breaking(&registered, &batch).starts_with("error[breaking-change] schema/A@3.1.0"));
@@ -99,7 +102,7 @@ fn release_inserted_below_another_gets_warning() {
     assert_eq!(
         breaking(&[short("1.0.0"), short("1.2.0")], &[text("1.1.0")]),
         "warning[breaking-change] schema/A@1.1.0 at \"\": 1.2.0, which is already registered, \
-         breaks what 1.1.0 promises (see `registryctl compat`; repeat the change above 1.2.0)"
+         is not backward compatible with 1.1.0 (see `registryctl compat`; repeat the change above 1.2.0)"
     );
 }
 
@@ -138,7 +141,9 @@ fn mode_selects_comparison() {
     let registered = [text("1.0.0"), short("1.1.0")];
     let again = [short("1.2.0")];
     assert_eq!(in_mode("backward", &registered, &again), "");
-    assert!(in_mode("backward_transitive", &registered, &again).contains("what 1.0.0 allows"));
+    assert!(
+        in_mode("backward_transitive", &registered, &again).contains("a value that 1.0.0 accepts")
+    );
 }
 
 #[test]
@@ -158,7 +163,7 @@ fn input_may_widen_and_output_may_narrow() {
     let (narrow, wide) = (input(text.clone()), input(either.clone()));
     assert_eq!(breaking(&[of("1.0.0", narrow.clone())], &[of("1.1.0", wide.clone())]), "");
     let found = breaking(&[of("1.0.0", wide)], &[of("1.1.0", narrow)]);
-    assert!(found.contains("at \"/inputSchema/properties/q/type\": `type` refuses"), "{found}");
+    assert!(found.contains("at \"/inputSchema/properties/q/type\": `type` rejects"), "{found}");
 
     let output = |properties: Value| {
         let schema = json!({ "type": "object", "properties": properties, "required": ["q"] });
@@ -169,7 +174,7 @@ fn input_may_widen_and_output_may_narrow() {
     assert_eq!(
         breaking(&[of("1.0.0", narrow)], &[of("1.1.0", wide)]),
         "error[breaking-change] tool/t@1.1.0 at \"/outputSchema/properties/q/type\": `type` of \
-         1.0.0 (at /outputSchema/properties/q/type) refuses what 1.1.0 allows: \
+         1.0.0 (at /outputSchema/properties/q/type) rejects a value that 1.1.0 accepts: \
          {\"q\":null} (register it as 2.0.0, or revert the change)"
     );
 }
@@ -186,7 +191,7 @@ fn added_or_removed_schema_is_compared() {
     assert!(found(&none, &input).contains("at \"/inputSchema/required\""));
     assert_eq!(found(&input, &none), "");
     assert_eq!(found(&none, &output), "");
-    assert!(found(&output, &none).contains("refuses what 1.1.0 allows"));
+    assert!(found(&output, &none).contains("rejects a value that 1.1.0 accepts"));
     let source =
         versioned(&with(&source_tool("t", "s"), json!({ "inputSchema": schema })), "1.1.0");
     let undecided = found_of(CompatibilityUndecided, &[source_tool("t", "s")], &[source]);
@@ -207,7 +212,7 @@ fn skill_may_be_added_but_not_removed() {
     assert_eq!(
         breaking(&[two("1.0.0")], &[one("1.1.0")]),
         "error[breaking-change] agent/a@1.1.0 at \"/skills\": the skill `play` of 1.0.0 is gone \
-         (register it as 2.0.0, or take the change back)"
+         (register it as 2.0.0, or revert the change)"
     );
 }
 
@@ -225,7 +230,7 @@ fn comparison_follows_references() {
     assert_eq!(
         breaking(&registered, &[list("1.1.0", "2.0.0")]),
         "error[breaking-change] schema/A@1.1.0 at \"/schema/items/$ref\": `minLength` \
-         (in schema/Item@2.0.0 at /schema/minLength) refuses what 1.0.0 allows: [\"\"] \
-         (register it as 2.0.0, or take the change back)"
+         (in schema/Item@2.0.0 at /schema/minLength) rejects a value that 1.0.0 accepts: [\"\"] \
+         (register it as 2.0.0, or revert the change)"
     );
 }

@@ -578,7 +578,7 @@ fn compensation_may_lack_results_of_later_steps() {
         told(late),
         ["? /saga/steps/0/compensateInput/construct/fields/l: input of the compensation of step \
              \"a\": \"l\" is required but $.n selects nothing while the result of \"b\" is missing: \
-             `required` refuses {}"]
+             `required` rejects {}"]
     );
     assert!(compensated(l("a", "$.n"), json!({})).is_empty());
     let unknown = json!({ "compensateOnUnknown": true });

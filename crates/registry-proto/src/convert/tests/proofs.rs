@@ -51,7 +51,7 @@ fn a_true_delta_is_taken() {
 fn a_delta_after_another_history_is_refused() {
     let other = ChainHash::genesis(&RegistryId::new("other"));
     let error = sealed_commit(&other, (&sealed()).into()).unwrap_err();
-    assert!(error.to_string().starts_with("the chain breaks at revision 1"), "{error}");
+    assert!(error.to_string().starts_with("chain hash mismatch at revision 1"), "{error}");
 }
 
 #[test]
