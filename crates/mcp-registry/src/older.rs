@@ -1,12 +1,12 @@
-//! `server.json` in the format from before September 2025: names in snake case, `version_detail`, packages by
-//! `registry_name`.
+//! The format of `server.json` before September 2025: names in snake case, `version_detail`, and
+//! packages by `registry_name`.
 
 use registry_core::diagnostic::{Code, Diagnostic};
 use serde_json::{Map, Value, json};
 
 use super::SCHEMA;
 
-/// Members in the old format, and their names now.
+/// Members of the old format with their current names.
 const RENAMED: [(&str, &str); 16] = [
     ("environment_variables", "environmentVariables"),
     ("file_sha256", "fileSha256"),
@@ -26,10 +26,10 @@ const RENAMED: [(&str, &str); 16] = [
     ("package_name", "identifier"),
 ];
 
-/// Members of the old format that registries wrote about a server, not its publisher.
+/// Members of the old format that registries added, not the publisher.
 const OF_REGISTRIES: [&str; 5] = ["id", "status", "created_at", "updated_at", "version_detail"];
 
-/// The document in the format of now, with a warning; `None` if it is not in the old format.
+/// The document in the current format with a warning; `None` if it is not in the old format.
 pub(super) fn converted(value: &Value) -> Option<(Value, Diagnostic)> {
     let old = value.as_object().filter(|old| is_old(old))?;
     let status = old.get("status").and_then(Value::as_str).filter(|status| *status != "active");
@@ -57,7 +57,7 @@ pub(super) fn converted(value: &Value) -> Option<(Value, Diagnostic)> {
     let withdrawn = status.map(|status| format!("; its status was `{status}`")).unwrap_or_default();
     let message = format!("the format from before September 2025 was converted{withdrawn}");
     let found = Diagnostic::warning(Code::DocumentInvalid, "", message);
-    Some((Value::Object(new), found.with_help("look through the result before it is registered")))
+    Some((Value::Object(new), found.with_help("review the result before registering it")))
 }
 
 fn is_old(document: &Map<String, Value>) -> bool {
@@ -84,7 +84,7 @@ fn renamed(value: &Value) -> Value {
     }
 }
 
-/// A package without a transport was run over stdio, and an image had its tag in `version`.
+/// A package without a transport used stdio, and an image had its tag in `version`.
 fn convert_package(package: &mut Map<String, Value>) {
     if !package.contains_key("identifier")
         && let Some(name) = package.remove("name")
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_format_becomes_the_format_of_now() {
+    fn old_format_is_converted() {
         let old = json!({
             "id": "7", "name": "io.github.a/files", "description": "Files", "status": "deprecated",
             "$schema": "https://static.modelcontextprotocol.io/schemas/2025-07-09/server.schema.json",

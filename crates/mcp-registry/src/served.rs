@@ -1,24 +1,24 @@
-//! Under which name an entity is served: clients only know names with a namespace.
+//! The names under which entities are served, because clients require a namespace.
 //!
-//! An entity without one is served under the namespace of the registry, unless that name was given
-//! to another owner, by itself or with its namespace: then it is not served. If both `docs` and
-//! `NAMESPACE/docs` are registered, the name belongs to the one that was registered first.
+//! An entity without a namespace is served under that of the registry, unless the resulting name or
+//! its namespace is assigned to another owner. If both `docs` and `NAMESPACE/docs` are registered,
+//! the first registration has the name.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
 use registry_core::{catalog::Catalog, chain::Revision, kind::Kind, name::Name};
 
-/// Longest namespace: with `/` and the longest name of an entity, 200 characters.
+/// Maximum length of a namespace: with `/` and the longest entity name, 200 characters.
 const LONGEST: usize = 71;
 
-/// The namespace under which entities without one are served: `com.example`.
+/// The namespace of served entities without one: `com.example`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace(String);
 
-/// A text that is not a namespace.
+/// The text is not a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a namespace: write a domain of yours backwards, like com.example, with at most \
+    "`{0}` is not a namespace: write your domain in reverse order, like com.example, with at most \
      {LONGEST} of A-Z a-z 0-9 . -"
 )]
 pub struct InvalidNamespace(String);
@@ -46,7 +46,7 @@ impl fmt::Display for Namespace {
 }
 
 impl Namespace {
-    /// The name by which clients know an entity; nothing if they cannot.
+    /// The served name of an entity; `None` if it cannot be served.
     pub fn served<'a>(&self, name: &'a Name) -> Option<Cow<'a, str>> {
         let text = name.as_str();
         if !text.contains('/') {
@@ -55,7 +55,8 @@ impl Namespace {
         misfit(name).is_none().then_some(Cow::Borrowed(text))
     }
 
-    /// The entity's name that is served by this name: of two, the one that was registered first.
+    /// The name of the entity that is served under this name; of two candidates, the first
+    /// registration.
     pub fn entity(&self, catalog: &Catalog, served: &str) -> Option<Name> {
         let bare = served.strip_prefix(&self.0).and_then(|rest| rest.strip_prefix('/'));
         [Some(served), bare]
@@ -69,19 +70,19 @@ impl Namespace {
             .map(|(_, name)| name)
     }
 
-    /// Whether another entity has the name that this one would be served by.
+    /// Whether another entity has this served name.
     pub(super) fn is_hidden(&self, catalog: &Catalog, name: &Name, served: &str) -> bool {
         let is_contested = served.strip_prefix(&self.0).is_some_and(|rest| rest.starts_with('/'));
         is_contested && self.entity(catalog, served).as_ref() != Some(name)
     }
 }
 
-/// Whether the name by which an entity is served was given to nobody but its owner.
+/// Whether no other owner has the served name.
 fn may_be_called(catalog: &Catalog, name: &Name, served: &str) -> bool {
     if name.as_str() == served {
         return true;
     }
-    // What is served may be longer than a name, and is in its namespace all the same.
+    // A served name may exceed the limit for entity names, but still belongs to its namespace.
     let settings = catalog.settings();
     let full = Name::parse(Kind::Server, served).ok();
     let given = full.and_then(|full| settings.owner_by_name(Kind::Server, &full));
@@ -89,7 +90,7 @@ fn may_be_called(catalog: &Catalog, name: &Name, served: &str) -> bool {
     given.is_none_or(|to| catalog.owner(Kind::Server, name).as_deref() == Some(to))
 }
 
-/// The revision in which a name was first registered.
+/// The revision of the first registration of a name.
 fn first(catalog: &Catalog, name: &Name) -> Option<Revision> {
     catalog.versions(Kind::Server, name).map(|(_, record)| record.registered).min()
 }

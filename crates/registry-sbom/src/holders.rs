@@ -1,7 +1,7 @@
-//! Who contains an entity, and by which path: the reverse of a bill.
+//! Reverse lookup of bills: the entities whose bills list a given entity.
 //!
-//! As in a bill, a server contains the tools that it provides, and what those need; what only needs a
-//! server contains none of its tools.
+//! As in a bill, a server contains the tools that it provides with their dependencies. An entity
+//! that depends on a server does not contain the server's tools.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,24 +10,24 @@ use std::{
 
 use registry_core::{catalog::Catalog, kind::Kind, reference::Key};
 
-/// Everything that contains one entity, directly or through others.
+/// The entities that contain a given entity, directly or indirectly.
 #[derive(Debug, Clone)]
 pub struct Holders {
     target: Key,
-    /// For each holder the next step of its shortest path.
+    /// The next step of each entity on its shortest path.
     next: BTreeMap<Key, Key>,
 }
 
-/// Something that contains the entity.
+/// An entity that contains the given one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// What contains it.
+    /// The key of the containing entity.
     pub key: Key,
-    /// A shortest path from it to the entity, both included.
+    /// A shortest path to the contained entity, including both ends.
     pub path: Vec<Key>,
 }
 
-/// Finds everything that contains this entity.
+/// Finds the entities that contain the target.
 pub fn holders(catalog: &Catalog, target: &Key) -> Holders {
     let mut next = BTreeMap::new();
     let mut waiting = VecDeque::from([target.clone()]);
@@ -45,7 +45,7 @@ pub fn holders(catalog: &Catalog, target: &Key) -> Holders {
 }
 
 impl Holders {
-    /// The holders after this one, or all of them, in the order of their keys.
+    /// The containing entities after this key, or all of them, ordered by key.
     pub fn after<'a>(&'a self, last: Option<&'a Key>) -> impl Iterator<Item = Holder> + 'a {
         let first = last.map_or(Bound::Unbounded, Bound::Excluded);
         let keys = self.next.range((first, Bound::Unbounded)).map(|(key, _)| key);
@@ -55,7 +55,7 @@ impl Holders {
     fn path(&self, from: &Key) -> Vec<Key> {
         let mut path = vec![from.clone()];
         let mut key = from;
-        // Each step is nearer to the target, so this ends.
+        // Each step is closer to the target, so the loop terminates.
         while *key != self.target {
             let Some(next) = self.next.get(key) else { break };
             path.push(next.clone());

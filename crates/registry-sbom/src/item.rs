@@ -1,4 +1,4 @@
-//! One entity as a bill shows it, whatever the form.
+//! An entity of a bill, independent of the format.
 
 use registry_core::{
     catalog::{Catalog, Record},
@@ -16,7 +16,6 @@ use super::{
     url::is_web_address,
 };
 
-/// One entity of a bill.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) key: Key,
@@ -26,18 +25,19 @@ pub(super) struct Item {
     pub(super) supplier: Option<Supplier>,
     pub(super) purl: String,
     pub(super) endpoints: Vec<String>,
-    /// Whether its callers must say who they are; nothing: it is not known.
+    /// Whether callers must authenticate; `None` if unknown.
     pub(super) authenticated: Option<bool>,
     pub(super) repository: Option<String>,
     pub(super) website: Option<String>,
-    /// What the formats have no place for, by name.
+    /// Properties without a field in the formats, by name.
     pub(super) properties: Vec<(String, String)>,
 }
 
 impl Item {
-    /// Reads a record.
+    /// Converts a record.
     pub(super) fn of(catalog: &Catalog, record: &Record) -> Self {
-        // Read for this bill only: an entity that is kept takes ten times the memory of its bytes.
+        // Parsed for this bill only, because a cached entity takes ten times the memory of its
+        // bytes.
         let document = record.document.without_entity();
         let entity = document.entity();
         let metadata = Metadata(entity.metadata());
@@ -108,7 +108,8 @@ impl Item {
     }
 }
 
-/// Whether every alternative among the requirements names a scheme; an empty one means anybody.
+/// Whether every alternative of the requirements names a scheme. An empty alternative allows
+/// anonymous access.
 fn requires_someone(security: &[Value]) -> bool {
     let names_one =
         |requirement: &Value| requirement.as_object().is_some_and(|r| !Map::is_empty(r));

@@ -1,7 +1,7 @@
-//! A bill as SPDX 2.3 JSON.
+//! Output as SPDX 2.3 JSON.
 //!
-//! Every entity is a package; what SPDX has no field for stands in its `comment`, one
-//! `name=value` a line. A server *contains* the tools that it provides.
+//! Every entity is a package. Properties without a field in SPDX are in its `comment`, one
+//! `name=value` per line. A server *contains* the tools that it provides.
 
 use std::{cell::RefCell, collections::BTreeMap, io};
 
@@ -16,7 +16,7 @@ use super::{
 };
 
 const DOCUMENT: &str = "SPDXRef-DOCUMENT";
-/// The package that stands for the whole registry; no entity's identifier has no `-2F` in it.
+/// The package of the whole registry; the identifier of an entity always contains `-2F`.
 const REGISTRY: &str = "SPDXRef-Registry";
 const UNKNOWN: &str = "NOASSERTION";
 
@@ -33,7 +33,7 @@ struct Document<P, L, R> {
     comment: String,
     creation_info: CreationInfo,
     packages: P,
-    // Known only once the packages are written.
+    // Known only after the packages are written.
     has_extracted_licensing_infos: L,
     relationships: R,
 }
@@ -112,7 +112,7 @@ pub(super) fn write(bill: &Bill, out: impl io::Write) -> io::Result<()> {
             for (id, text) in references {
                 let mut found = found.borrow_mut();
                 let known: &mut String = found.entry(id).or_default();
-                // An expression may have the id that a name was given.
+                // An expression may contain the id assigned to a name.
                 if known.is_empty() || text != license::UNKNOWN_TEXT {
                     text.clone_into(known);
                 }
@@ -141,7 +141,7 @@ pub(super) fn write(bill: &Bill, out: impl io::Write) -> io::Result<()> {
 }
 
 fn package(item: Item) -> Package {
-    // One a line, so a value may not bring lines of its own.
+    // Each property is one line, so line breaks in values are escaped.
     let line = |text: &str| text.replace('\\', "\\\\").replace('\n', "\\n");
     let properties = item.properties.iter().map(|(name, value)| format!("{name}={}", line(value)));
     let external_refs = external_refs(&item);
@@ -169,7 +169,7 @@ fn package(item: Item) -> Package {
     }
 }
 
-/// What stands in parentheses at the end is an e-mail address; a name with some of its own gets an
+/// SPDX interprets parentheses at the end as an email address, so a name with parentheses gets an
 /// empty one.
 fn organization(name: &str) -> String {
     let address = if name.contains(['(', ')']) { " ()" } else { "" };
@@ -223,7 +223,7 @@ fn relationships(bill: &Bill) -> impl Iterator<Item = Relationship> {
     described(bill).into_iter().chain(edges)
 }
 
-/// What the document is about.
+/// The subjects of the document.
 fn described(bill: &Bill) -> Vec<Relationship> {
     if let Some(root) = &bill.root {
         return vec![relate(DOCUMENT, "DESCRIBES", id::spdx_ref(root))];

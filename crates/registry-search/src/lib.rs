@@ -1,10 +1,9 @@
-//! Full-text search over the catalog: an index in memory that follows the log.
+//! Full-text search over the catalog with an in-memory index that follows the log.
 //!
-//! Documents never change, so their words are only ever added; what does change (lifecycle, which
-//! version stands for a name) is kept beside them and worked out anew for the names that a commit
-//! touches. Versions of the index share almost everything. Entities are numbered in the order of
-//! registration, then of their keys, so that two indexes of one catalog answer alike however they
-//! came about.
+//! Documents are immutable, so their words are only ever added. Mutable properties (lifecycle, and
+//! the version that represents a name) are stored separately and recomputed for the names that a
+//! commit affects. Index versions share structure. Entities are numbered by registration and key,
+//! so that two indexes of one catalog give equal results regardless of their history.
 
 mod entry;
 mod filter;
@@ -45,10 +44,10 @@ pub use self::{
     text::Field,
 };
 
-/// So many new entities are worked on at once: their words take more room than their postings.
+/// Number of new entities per batch, because their words take more memory than their postings.
 const AT_ONCE: usize = 2_048;
 
-/// The searchable form of a catalog.
+/// A searchable index of a catalog.
 #[derive(Debug, Clone)]
 pub struct Index {
     catalog: Catalog,
@@ -58,7 +57,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// The index of a catalog.
+    /// Builds the index of a catalog.
     pub fn build(catalog: &Catalog) -> Self {
         let mut index = Self::empty(catalog);
         index.advance(catalog);
@@ -71,7 +70,7 @@ impl Index {
         Self { catalog, terms, postings, entries: Vector::new() }
     }
 
-    /// Follows the catalog to a later revision, at a cost in proportion to what changed.
+    /// Advances to a later revision of the catalog, at a cost proportional to the changes.
     pub fn advance(&mut self, catalog: &Catalog) {
         let head = self.catalog.revision();
         let Some(changed) = catalog.changed_since(&self.catalog) else {
@@ -93,13 +92,13 @@ impl Index {
         }
     }
 
-    /// The same for an earlier revision: what was there then, as it was then.
+    /// The index of an earlier revision.
     pub fn rewound(&self, catalog: &Catalog) -> Self {
         let head = catalog.revision();
         let mut index = Self { catalog: catalog.clone(), entries: Vector::new(), ..self.clone() };
         let mut names = BTreeSet::new();
         for entry in &self.entries {
-            // Numbers go by registration, so that all later ones are new since.
+            // Numbers follow registration, so all further entities are newer.
             if entry.record.registered > head {
                 break;
             }
@@ -136,7 +135,7 @@ impl Index {
         }
     }
 
-    /// The number of a term. Many are in many entities, so those of late are at hand.
+    /// The id of a term. A cache of recent terms avoids most lookups.
     fn number_of(&mut self, term: String, late: &mut HashMap<String, Term>) -> Option<Term> {
         if let Some(number) = late.get(&term) {
             return Some(*number);
@@ -146,7 +145,7 @@ impl Index {
         Some(number)
     }
 
-    /// Works out anew which versions stand for a name.
+    /// Recomputes the representative versions of a name.
     fn look_at_name(&mut self, name: &str) {
         let docs = self.docs_of(name);
         let entries = docs.iter().filter_map(|doc| self.entry(*doc));
@@ -164,7 +163,7 @@ impl Index {
         }
     }
 
-    /// The entities that have a term, by number.
+    /// The entities that contain a term, by number.
     fn docs_of(&self, term: &str) -> Vec<Doc> {
         let Some(term) = self.terms.find(term) else { return Vec::new() };
         let mut docs: Vec<Doc> =
@@ -187,17 +186,17 @@ impl Index {
         Doc::try_from(self.entries.len()).unwrap_or(Doc::MAX)
     }
 
-    /// After which revision.
+    /// The indexed revision.
     pub fn revision(&self) -> Revision {
         self.catalog.revision()
     }
 
-    /// The catalog that is searched.
+    /// The indexed catalog.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// How many terms and postings there are, for metrics.
+    /// The numbers of terms and postings, for metrics.
     pub fn size(&self) -> (usize, usize) {
         (self.terms.len(), self.postings.len())
     }

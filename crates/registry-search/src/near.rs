@@ -1,30 +1,30 @@
-//! Distances of one word to the terms of an ordered dictionary: insertions, deletions,
-//! substitutions and swaps of neighbours count one each.
+//! Edit distances of one word to the terms of an ordered dictionary: insertions, deletions,
+//! substitutions and transpositions count one each.
 //!
-//! Terms that begin alike share their rows, and a beginning from which nothing near can come is
-//! skipped with everything that has it; so a walk looks at a small part of the dictionary.
+//! Terms with a common prefix share the rows of the computation. A prefix without a possible
+//! match is skipped with all its terms, so only a small part of the dictionary is visited.
 
-/// What a term is to the word.
+/// The result of a comparison with a term.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// No farther away than was allowed.
+    /// Within the allowed distance.
     Within,
-    /// Farther, but longer terms that begin like this one may be near.
+    /// Too far, but longer terms with this prefix may match.
     Far,
-    /// So is everything before this text.
+    /// Too far, like all terms before this text.
     Beyond(String),
-    /// So is everything that follows.
+    /// Too far, like all following terms.
     End,
 }
 
-/// A walk over ordered terms.
+/// A traversal of ordered terms.
 pub(super) struct Near {
     word: Vec<char>,
-    /// How many edits are allowed.
+    /// The maximum distance.
     most: usize,
-    /// The characters of the last term, as far as it was walked.
+    /// The processed characters of the last term.
     path: Vec<char>,
-    /// For each beginning of the path: its distance to each beginning of the word.
+    /// For each prefix of the path, its distances to the prefixes of the word.
     rows: Vec<Vec<usize>>,
 }
 
@@ -72,7 +72,7 @@ impl Near {
     }
 }
 
-/// The first text after everything that begins so.
+/// The first text after all texts with this prefix.
 fn successor(path: &[char]) -> Option<String> {
     let (last, rest) = path.split_last()?;
     let next = (*last..=char::MAX).nth(1);
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// The same distance by its definition, slowly.
+    /// A direct implementation of the definition.
     fn distance(a: &[char], b: &[char]) -> usize {
         let (Some((x, a1)), Some((y, b1))) = (a.split_last(), b.split_last()) else {
             return a.len().max(b.len());
@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_walk_with_leaps_finds_what_a_plain_search_finds(
+        fn traversal_matches_exhaustive_search(
             word in "[abc]{0,5}",
             terms in proptest::collection::btree_set("[abcd\u{d7ff}\u{10ffff}]{1,6}", 0..60),
             most in 0_usize..3,

@@ -1,4 +1,4 @@
-//! One page of results: matching, filtering, ordering, and where the next page begins.
+//! Pages of results: matching, filtering, ordering and cursors.
 
 use std::{
     cmp::Reverse,
@@ -19,7 +19,7 @@ use super::{
 use crate::limits;
 
 impl Index {
-    /// The results after a place, so many of them at most.
+    /// The results after a cursor, at most `size`.
     pub fn search(&self, query: &Query, after: Option<Place>, size: usize) -> Found {
         let filter = Filter::new(self, query);
         if query.text.trim().is_empty() {
@@ -29,7 +29,7 @@ impl Index {
         }
     }
 
-    /// What matches, the best first.
+    /// Matching entities, best first.
     fn rank(&self, query: &Query, filter: &Filter<'_>, after: Option<Place>, size: usize) -> Found {
         let wanted = Wanted::read(self, &query.text);
         let (matching, is_all) = wanted.scores();
@@ -60,7 +60,7 @@ impl Index {
         Found { hits: hits.collect(), total, next }
     }
 
-    /// What the filters let through, by name.
+    /// Entities that satisfy the filters, by name.
     fn list(&self, filter: &Filter<'_>, after: Option<Place>, size: usize) -> Found {
         let after = after.and_then(|place| self.entry(place.doc));
         let after = after.map(|entry| entry.record.document.key());
@@ -105,7 +105,7 @@ impl Index {
         names
     }
 
-    /// Versions of one name, the newest first.
+    /// Versions of one name, newest first.
     fn versions(&self, docs: Vec<Doc>) -> Vec<(&Version, Doc)> {
         let version = |doc| Some((&self.entry(doc)?.record.document.key().version, doc));
         let mut versions: Vec<_> = docs.into_iter().filter_map(version).collect();
@@ -114,8 +114,8 @@ impl Index {
     }
 }
 
-/// The best first; of equal ones the latest registered. No score is below zero, so that their bits
-/// are in their order.
+/// Best first, and equal scores by latest registration. Scores are never negative, so their bit
+/// patterns have the same order.
 fn order(result: Scored) -> (Reverse<u32>, Reverse<Doc>) {
     (Reverse(result.score.to_bits()), Reverse(result.doc))
 }
@@ -124,8 +124,7 @@ fn place(Scored { doc, score }: Scored) -> Place {
     Place { score: score.to_bits(), doc }
 }
 
-/// What is left of a score: nobody should begin to use what is deprecated or retired, or a version
-/// that has a newer one.
+/// A factor that demotes deprecated and retired entities, and versions that have a newer one.
 fn standing(entry: &Entry) -> f32 {
     let of_state = match entry.state {
         LifecycleState::Active => 1.0,

@@ -1,9 +1,8 @@
-//! The score of each entity for the words of a search.
+//! Scoring of entities for the words of a query.
 //!
-//! Each word counts by how rare it is and by its best match in the entity: as it stands, as the
-//! beginning of a longer word (the last word, and words that are nowhere), or nearly (only where
-//! the others find nothing). What matches more of the words comes before what matches one of them
-//! well.
+//! Each word contributes by its rarity and its best match in the entity: exact, as a prefix (the
+//! last word, and words without an exact match), or fuzzy (only without other matches). Entities
+//! that match more words rank above those that match one word well.
 
 use super::{
     Index,
@@ -13,26 +12,26 @@ use super::{
 };
 use crate::limits;
 
-/// The weight at which more of it counts half.
+/// The weight with half of the maximum contribution.
 const SATURATION: f32 = 3.0;
-/// How much missing words take away, as an exponent of the part that is there.
+/// The penalty for missing words, as an exponent of the matched part.
 const COVERAGE: f32 = 1.5;
-/// What a word counts that only begins like the term, at most.
+/// The maximum contribution of a prefix match.
 const BEGINNING: f32 = 0.7;
-/// What a word counts that is only nearly the term.
+/// The contribution of a fuzzy match.
 const NEARLY: f32 = 0.8;
-/// What words count that are written together, beside the words themselves.
+/// The contribution of adjacent words that match as one compound.
 const TOGETHER: f32 = 0.8;
 
-/// The words of a search, each with the terms that it stands for.
+/// The words of a query with their matching terms.
 pub(super) struct Wanted<'a> {
     index: &'a Index,
     words: Vec<Word<'a>>,
-    /// Whether the words stand for all that they could.
+    /// Whether all matching terms of the words are included.
     is_whole: bool,
 }
 
-/// How many terms a search may still look at, and whether all that it wanted were among them.
+/// The remaining term visits of a query, and whether they sufficed.
 struct Room {
     steps: usize,
     was_enough: bool,
@@ -40,13 +39,13 @@ struct Room {
 
 struct Word<'a> {
     terms: Vec<(&'a str, Term, f32)>,
-    /// In how many entities its terms are, at most.
+    /// The number of entities with its terms, as an upper bound.
     count: usize,
-    /// Whether an entity without it lacks something.
+    /// Whether a missing match lowers the score.
     is_needed: bool,
 }
 
-/// An entity and its score.
+/// An entity with its score.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scored {
     pub(super) doc: Doc,
@@ -72,12 +71,12 @@ impl<'a> Wanted<'a> {
         Self { index, words, is_whole: room.was_enough }
     }
 
-    /// The terms that a match may have.
+    /// The terms that a match may contain.
     pub(super) fn terms(&self) -> impl Iterator<Item = &'a str> {
         self.words.iter().flat_map(|word| word.terms.iter().map(|(term, ..)| *term))
     }
 
-    /// Every entity that matches, with its score, and whether all could be looked at.
+    /// Every matching entity with its score, and whether all could be visited.
     pub(super) fn scores(&self) -> (Vec<Scored>, bool) {
         let end = self.index.end();
         let mut tally = Tally::new(end as usize);
@@ -101,10 +100,10 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The words of a text as they were asked for.
+/// The words of a query text.
 struct Asked {
     words: Vec<String>,
-    /// Neighbours written together, as names may be.
+    /// Compounds of adjacent words, which may be names.
     together: Vec<String>,
 }
 
@@ -124,7 +123,7 @@ impl Asked {
         together.sort();
         together.dedup();
         let telling: Vec<_> = all.iter().filter(|word| !words::is_stop(word)).cloned().collect();
-        // Who types the beginning of a word may have typed a whole one on the way.
+        // A partially typed word may be a stop word.
         let words = if telling.is_empty() { all } else { telling };
         Self { words, together }
     }
@@ -146,7 +145,7 @@ impl Index {
         self.terms.get(word).filter(|(_, term)| self.count(*term) > 0)
     }
 
-    /// The terms that a word stands for, with what each counts.
+    /// The terms matching a word, with their contributions.
     fn expand(&self, word: &str, is_beginning: bool, room: &mut Room) -> Vec<(&str, Term, f32)> {
         let stem = words::stem(word);
         let mut terms: Vec<_> = self.known(&stem).map(|(t, n)| (t, n, 1.0)).into_iter().collect();
@@ -163,7 +162,7 @@ impl Index {
         terms
     }
 
-    /// The terms that begin with a word; each counts the more, the less it lacks.
+    /// The terms with a prefix; a longer remainder contributes less.
     fn longer(&self, word: &str, room: &mut Room) -> impl Iterator<Item = (&str, Term, f32)> {
         let mut all = self.terms.beginning_with(word);
         let most = limits::SEARCH_BEGINNINGS.min(room.steps);
@@ -183,7 +182,7 @@ fn length(word: &str) -> f32 {
     word.chars().count() as f32
 }
 
-/// How many letters may be wrong; none in numbers, where each says something else.
+/// The number of allowed edits; zero for numbers, because any edit changes their meaning.
 fn allowed(word: &str) -> usize {
     match word.chars().count() {
         _ if word.contains(|c: char| c.is_ascii_digit()) => 0,
@@ -193,22 +192,22 @@ fn allowed(word: &str) -> usize {
     }
 }
 
-/// How much a word tells that so many of all entities have.
+/// The inverse document frequency of a word.
 #[expect(clippy::cast_precision_loss, reason = "a logarithm needs no more")]
 fn rarity(count: usize, all: usize) -> f32 {
     let (count, all) = (count.min(all) as f32, all as f32);
     (1.0 + (all - count + 0.5) / (count + 0.5)).ln()
 }
 
-/// What the words add up to, by entity.
+/// Accumulates the scores of words by entity.
 struct Tally {
     touched: Vec<Doc>,
     /// The best match of the current word.
     best: Vec<f32>,
     score: Vec<f32>,
-    /// The rarity of the words that were found.
+    /// The rarity of the matched words.
     covered: Vec<f32>,
-    /// What the current word has touched.
+    /// The entities matched by the current word.
     current: Vec<Doc>,
 }
 
@@ -242,7 +241,8 @@ impl Tally {
         let Self { touched, score, covered, .. } = self;
         let scored = touched.into_iter().map(|doc| {
             let at = doc as usize;
-            // What is only written together, like `rollback` for `roll back`, has all its words.
+            // An entity that matches only a compound, like `rollback` for `roll back`, has all
+            // words.
             let part = if covered[at] == 0.0 { 1.0 } else { covered[at] / all };
             Scored { doc, score: score[at] * part.powf(COVERAGE) }
         });

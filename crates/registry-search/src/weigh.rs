@@ -1,8 +1,8 @@
-//! The terms of one entity, and how much each weighs: more in telling fields, in short ones, and
-//! where it is often.
+//! The terms of one entity with their weights, which increase with the significance of the field,
+//! its brevity and the term frequency.
 //!
-//! The weights are those of BM25F with fixed lengths instead of averages, so that they depend on
-//! nothing but the document.
+//! The weights are those of BM25F with fixed instead of average lengths, so that they depend only
+//! on the document.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use super::{
 };
 use crate::limits;
 
-/// A weight of one, as a posting keeps it.
+/// The fixed-point representation of the weight 1 in a posting.
 pub(super) const ONE: f32 = 256.0;
 
-/// How much a word weighs in a field of ordinary length, that length in words, and how much a
-/// longer one weakens it (0 to 1).
+/// The weight of a word in a field of ordinary length, that length in words, and the penalty for
+/// longer ones (0 to 1).
 fn measure(field: Field) -> (f32, f32, f32) {
     match field {
         Field::Name => (6.0, 3.0, 0.5),
@@ -34,10 +34,11 @@ fn measure(field: Field) -> (f32, f32, f32) {
     }
 }
 
-/// The terms of an entity. Beyond [`limits::SEARCH_TERMS`] words, the less telling ones are left out.
+/// The terms of an entity. Beyond [`limits::SEARCH_TERMS`] words, less significant ones are
+/// omitted.
 pub(super) fn terms(record: &Record) -> Vec<(String, u16)> {
     let document = &record.document;
-    // A document that was read before can be read again.
+    // A verified document is valid JSON.
     let value: Value = serde_json::from_slice(document.bytes()).unwrap_or_default();
     let mut counts: BTreeMap<(Field, String), f32> = BTreeMap::new();
     let mut lengths = [0.0_f32; Field::ALL.len()];
@@ -67,7 +68,7 @@ pub(super) fn terms(record: &Record) -> Vec<(String, u16)> {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a cast of a float ends at the bounds of the integer, as is meant"
+    reason = "a saturating cast of a float is intended"
 )]
 fn whole(weight: f32) -> u16 {
     (weight * ONE) as u16
