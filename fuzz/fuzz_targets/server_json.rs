@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
             continue;
         };
         let Entity::Server(server) = document.entity() else { panic!("no server") };
-        let served = ServerDetail::of(server, server.name.as_str());
+        let served = ServerDetail::from_server(server, server.name.as_str());
         let served = serde_json::to_value(served).expect("texts and JSON");
         let (again, diagnostics) = mcp_registry::document(&served);
         assert_eq!(again.map(|again| again.digest()), Some(document.digest()), "{diagnostics:?}");

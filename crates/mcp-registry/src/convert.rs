@@ -15,7 +15,7 @@ use registry_core::{
 use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
-use super::{SCHEMA, ServerDetail};
+use crate::detail::{SCHEMA, ServerDetail};
 
 impl ServerDetail {
     /// The entity that stores this document. Parsing has checked the name.
@@ -34,7 +34,7 @@ impl ServerDetail {
     }
 
     /// The document of an entity with its served name.
-    pub fn of(server: &Server, name: &str) -> Self {
+    pub fn from_server(server: &Server, name: &str) -> Self {
         let rest = server.metadata.as_ref().and_then(|metadata| metadata.get(METADATA_KEY));
         let mut more: Map<_, _> = rest.and_then(Value::as_object).map(fitting).unwrap_or_default();
         more.insert("$schema".to_owned(), SCHEMA.into());

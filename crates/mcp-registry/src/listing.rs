@@ -17,7 +17,7 @@ use registry_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::served::Namespace;
+use crate::namespace::Namespace;
 
 /// Maximum size of a page in bytes of documents.
 const PAGE_BYTES: usize = 3 << 20;
@@ -43,7 +43,7 @@ pub struct Filter {
 
 /// The position at the end of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Cursor {
     /// The last name.
     pub name: String,
     /// The last version of that name.
@@ -69,7 +69,7 @@ pub struct Page {
     /// The entries, ordered by name and version.
     pub entries: Vec<Entry>,
     /// The cursor of the next page, if there is one.
-    pub next: Option<Place>,
+    pub next: Option<Cursor>,
 }
 
 /// The order of versions for `latest`, highest last: versions that are not deleted, then releases,
@@ -139,7 +139,7 @@ impl Entry {
 }
 
 impl Filter {
-    fn takes(&self, entry: &Entry) -> bool {
+    fn matches(&self, entry: &Entry) -> bool {
         (self.include_deleted || !entry.is_deleted())
             && self.updated_since.is_none_or(|since| entry.changed_at >= since)
             && match self.version.as_deref() {
@@ -162,7 +162,7 @@ impl<'a> Listing<'a> {
     }
 
     /// The versions after a cursor that match a filter.
-    pub fn page(&self, filter: &Filter, after: Option<&Place>, limit: usize) -> Page {
+    pub fn page(&self, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Page {
         let (mut entries, mut bytes) = (Vec::<Entry>::new(), 0);
         let mut shown = None;
         for (served, record) in self.in_order(after).by_ref() {
@@ -172,14 +172,15 @@ impl<'a> Listing<'a> {
             }
             let Some((_, Some(versions))) = &shown else { continue };
             let entry = Entry::new(&served, record, versions);
-            if !filter.takes(&entry) {
+            if !filter.matches(&entry) {
                 continue;
             }
             bytes += record.document.bytes().len();
             if entries.len() == limit || (bytes > PAGE_BYTES && !entries.is_empty()) {
-                let next = entries
-                    .last()
-                    .map(|last| Place { name: last.name.clone(), version: last.version().clone() });
+                let next = entries.last().map(|last| Cursor {
+                    name: last.name.clone(),
+                    version: last.version().clone(),
+                });
                 return Page { entries, next };
             }
             entries.push(entry);
@@ -239,7 +240,7 @@ impl<'a> Listing<'a> {
 
     /// The versions after a cursor by served name. All names without a namespace get the same one,
     /// so each half is already ordered.
-    fn in_order(&self, after: Option<&Place>) -> InOrder<'a> {
+    fn in_order(&self, after: Option<&Cursor>) -> InOrder<'a> {
         let bare = after.and_then(|place| {
             let (namespace, rest) = place.name.split_once('/')?;
             (namespace == self.namespace.to_string()).then_some(rest)
@@ -268,7 +269,7 @@ impl<'a> Listing<'a> {
     fn from(
         &self,
         name: Option<&str>,
-        after: Option<&Place>,
+        after: Option<&Cursor>,
     ) -> Box<dyn Iterator<Item = (&'a Key, &'a Arc<Record>)> + 'a> {
         let name = name.and_then(|name| Name::parse(Kind::Server, name).ok());
         match name.zip(after) {

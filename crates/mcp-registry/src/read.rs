@@ -17,7 +17,12 @@ use registry_core::{
 use schema_compat::pointer::{Location, escape};
 use serde_json::{Map, Value};
 
-use super::{OFFICIAL_META, SCHEMA, ServerDetail, Status, older, served::misfit};
+use crate::{
+    detail::{OFFICIAL_META, SCHEMA, ServerDetail},
+    legacy,
+    namespace::invalid_reason,
+    response::Status,
+};
 
 /// The result of parsing: the document, unless there are errors, and all findings.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,7 +107,7 @@ fn has_control(text: &str) -> bool {
 fn name(problems: &Problems, fields: &Fields<'_>) -> Option<String> {
     let at = fields.at("name");
     let name = problems.name(Kind::Server, fields.require("name")?, at)?;
-    if let Some(why) = misfit(&name) {
+    if let Some(why) = invalid_reason(&name) {
         let found = Diagnostic::error(Code::NameInvalid, at.to_string(), why);
         problems.push(found.with_help(
             "write a reverse-DNS namespace, one `/` and a name, like `com.example/docs`",
@@ -130,7 +135,9 @@ fn schema(problems: &Problems, fields: &Fields<'_>) {
     match problems.string(value, at) {
         None | Some(SCHEMA) => {}
         Some(text) if text.ends_with("/server.schema.json") => {
-            let message = format!("the document declares the schema {text}, but is parsed with that of 2025-12-11");
+            let message = format!(
+                "the document declares the schema {text}, but is parsed with that of 2025-12-11"
+            );
             problems.warn(at, message, format!("write {SCHEMA}"));
         }
         Some(text) => {
@@ -161,7 +168,7 @@ pub fn document(value: &Value) -> (Option<Document>, Vec<Diagnostic>) {
 
 /// Like [`document`], but also converts the format from before September 2025.
 pub fn imported(value: &Value) -> (Option<Document>, Vec<Diagnostic>) {
-    match older::converted(value) {
+    match legacy::converted(value) {
         None => document(value),
         Some((value, converted)) => {
             let (document, mut found) = document(&value);
@@ -184,7 +191,7 @@ pub struct Found<'a> {
 
 impl<'a> Found<'a> {
     /// The document in a response, or the document itself.
-    fn of(item: &'a Value, pointer: &str) -> Self {
+    fn new(item: &'a Value, pointer: &str) -> Self {
         let (value, at) = match item.get("server") {
             Some(server @ Value::Object(_)) => (server, "/server"),
             _ => (item, ""),
@@ -203,7 +210,8 @@ fn withdrawn(item: &Value, pointer: &str) -> Option<Diagnostic> {
     let at = format!("{pointer}/_meta/{}/status", escape(OFFICIAL_META));
     let found = Diagnostic::warning(Code::DocumentInvalid, at, message);
     Some(
-        found.with_help("it is imported as active; remove it, or deprecate or retire it afterwards"),
+        found
+            .with_help("it is imported as active; remove it, or deprecate or retire it afterwards"),
     )
 }
 
@@ -212,14 +220,14 @@ fn withdrawn(item: &Value, pointer: &str) -> Option<Diagnostic> {
 pub fn find(value: &Value) -> Vec<Found<'_>> {
     if let Value::Array(all) = value {
         let all = all.iter().enumerate();
-        return all.map(|(i, item)| Found::of(item, &format!("/{i}"))).collect();
+        return all.map(|(i, item)| Found::new(item, &format!("/{i}"))).collect();
     }
     let list = value.get("servers").and_then(Value::as_array);
     match list.filter(|_| !value.get("server").is_some_and(Value::is_object)) {
-        None => vec![Found::of(value, "")],
+        None => vec![Found::new(value, "")],
         Some(servers) => {
             let servers = servers.iter().enumerate();
-            servers.map(|(i, item)| Found::of(item, &format!("/servers/{i}"))).collect()
+            servers.map(|(i, item)| Found::new(item, &format!("/servers/{i}"))).collect()
         }
     }
 }

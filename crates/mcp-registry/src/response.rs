@@ -11,7 +11,7 @@ use registry_core::{
 };
 use serde::{Serialize, Serializer};
 
-use super::{ServerDetail, convert, listing::Entry};
+use crate::{convert, detail::ServerDetail, listing::Entry};
 
 /// One version of a server with the registry's metadata.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -31,7 +31,7 @@ pub struct Meta {
     pub official: OfficialMeta,
     /// Metadata specific to this registry.
     #[serde(rename = "local.registry/entity")]
-    pub ours: OurMeta,
+    pub ours: RegistryMeta,
 }
 
 /// The lifecycle of a version in terms of the API.
@@ -55,7 +55,7 @@ pub struct OfficialMeta {
 
 /// Metadata specific to this registry: the entity and its tools.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OurMeta {
+pub struct RegistryMeta {
     /// The key of the entity: `server/docs@1.0.0`.
     pub entity: String,
     /// The digest of its canonical document.
@@ -183,7 +183,9 @@ impl From<&Entry> for ServerResponse {
     fn from(entry: &Entry) -> Self {
         let Entry { name, record, is_latest, changed_at } = entry;
         let (server, tools) = match record.document.entity() {
-            Entity::Server(server) => (ServerDetail::of(server, name), server.provides.clone()),
+            Entity::Server(server) => {
+                (ServerDetail::from_server(server, name), server.provides.clone())
+            }
             _ => unreachable!("entries are servers"),
         };
         let status = Status::from(record.lifecycle.state);
@@ -192,13 +194,13 @@ impl From<&Entry> for ServerResponse {
             status,
             status_message: reason
                 .filter(|reason| !reason.is_empty())
-                .map(|reason| convert::shortened(reason, super::REASON_CHARACTERS)),
+                .map(|reason| convert::shortened(reason, crate::detail::REASON_CHARACTERS)),
             status_changed_at: record.lifecycle.changed_at,
             published_at: record.registered_at,
             updated_at: *changed_at,
             is_latest: *is_latest,
         };
-        let ours = OurMeta {
+        let ours = RegistryMeta {
             entity: record.document.key().to_string(),
             digest: record.document.digest(),
             revision: record.registered,

@@ -10,8 +10,10 @@ use std::io;
 use registry_core::{catalog::Record, kind::Kind, reference::Key};
 use serde::Serialize;
 
-use super::{
-    Bill, Format, HASHES, id,
+use crate::{
+    bill::{Bill, HASHES},
+    format::Format,
+    id,
     item::Item,
     license::License,
     metadata::Supplier,
@@ -152,7 +154,7 @@ pub(super) fn write(bill: &Bill, format: Format, out: impl io::Write) -> io::Res
     let version = format.as_str().trim_start_matches("cyclonedx-");
     let is_service = |record: &&_| is_service(key_of(record));
     let is_subject = |record: &&_| bill.root.as_ref() == Some(key_of(record));
-    let item = |record| Item::of(&bill.catalog, record);
+    let item = |record| Item::new(&bill.catalog, record);
     let components = || {
         let records = bill.records.iter().map(|r| &**r);
         records.filter(move |r| !is_service(r) && !is_subject(r)).map(|r| component(item(r)))
@@ -210,7 +212,7 @@ fn subject(bill: &Bill) -> Component {
     let root = bill.records.iter().find(|record| bill.root.as_ref() == Some(key_of(record)));
     match root {
         Some(root) => {
-            let component = component(Item::of(&bill.catalog, root));
+            let component = component(Item::new(&bill.catalog, root));
             if !is_service(key_of(root)) {
                 return component;
             }
@@ -307,7 +309,7 @@ fn dependencies(bill: &Bill) -> impl Iterator<Item = Dependency> {
     let is_apart = bill.root.as_ref().is_none_or(is_service);
     let subject = is_apart.then(|| Dependency {
         of: SUBJECT.to_owned(),
-        depends_on: Some(texts(bill.tops())),
+        depends_on: Some(texts(bill.subjects())),
         provides: None,
     });
     let entries = bill.records.iter().map(move |record| {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use registry_core::{document::Digest, reference::Key, timestamp::Timestamp};
 
-use super::{Bill, Format};
+use crate::{bill::Bill, format::Format};
 
 /// The UUID of a bill in a format: version 8 (RFC 9562), from a SHA-256 over the registry, the
 /// revision with its chain hash, the root and the format.

@@ -9,7 +9,7 @@ use registry_core::{
 };
 use serde_json::{Map, Value};
 
-use super::{
+use crate::{
     license::License,
     metadata::{Metadata, Supplier, TEXT_BYTES},
     purl,
@@ -35,7 +35,7 @@ pub(super) struct Item {
 
 impl Item {
     /// Converts a record.
-    pub(super) fn of(catalog: &Catalog, record: &Record) -> Self {
+    pub(super) fn new(catalog: &Catalog, record: &Record) -> Self {
         // Parsed for this bill only, because a cached entity takes ten times the memory of its
         // bytes.
         let document = record.document.without_entity();
@@ -47,12 +47,17 @@ impl Item {
             description: entity.description().map(str::to_owned),
             license: metadata.license(),
             supplier: metadata.supplier(),
-            purl: purl::of(metadata, catalog.registry(), document.key(), document.digest()),
+            purl: purl::package_url(
+                metadata,
+                catalog.registry(),
+                document.key(),
+                document.digest(),
+            ),
             endpoints: metadata.endpoints(),
             authenticated: None,
             repository: metadata.repository(),
             website: metadata.website(),
-            properties: of_record(catalog, record),
+            properties: record_properties(catalog, record),
         };
         match entity {
             Entity::Tool(tool) => item.add_tool(tool),
@@ -116,7 +121,7 @@ fn requires_someone(security: &[Value]) -> bool {
     !security.is_empty() && security.iter().all(names_one)
 }
 
-fn of_record(catalog: &Catalog, record: &Record) -> Vec<(String, String)> {
+fn record_properties(catalog: &Catalog, record: &Record) -> Vec<(String, String)> {
     let named = |name: &str, value: String| (format!("registry:{name}"), value);
     let Lifecycle { state, notice, .. } = &record.lifecycle;
     let mut found = vec![

@@ -5,7 +5,7 @@ use spdx::{
     identifiers::{EXCEPTIONS, LICENSES},
 };
 
-use super::id;
+use crate::id;
 
 /// The license of an entity.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

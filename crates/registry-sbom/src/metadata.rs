@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{license::License, url::is_web_address};
+use crate::{license::License, url::is_web_address};
 
 /// Maximum size of a text from metadata in bytes.
 pub(super) const TEXT_BYTES: usize = 1024;

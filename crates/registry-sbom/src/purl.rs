@@ -6,10 +6,10 @@ use std::{fmt::Write as _, str::FromStr as _};
 use packageurl::PackageUrl;
 use registry_core::{chain::RegistryId, document::Digest, reference::Key};
 
-use super::metadata::{Metadata, Package};
+use crate::metadata::{Metadata, Package};
 
 /// The package URL of an entity in canonical form.
-pub(super) fn of(
+pub(super) fn package_url(
     metadata: Metadata<'_>,
     registry: &RegistryId,
     key: &Key,
@@ -17,7 +17,7 @@ pub(super) fn of(
 ) -> String {
     let given = metadata.text("purl").and_then(read);
     given
-        .or_else(|| metadata.package().and_then(of_package))
+        .or_else(|| metadata.package().and_then(from_package))
         .unwrap_or_else(|| generic(registry, key, digest))
 }
 
@@ -76,13 +76,13 @@ const HOMES: [(&str, &str, &str); 5] = [
     ("oci", "oci", "https://docker.io"),
 ];
 
-fn of_package(package: Package<'_>) -> Option<String> {
+fn from_package(package: Package<'_>) -> Option<String> {
     let (_, ty, home) = HOMES.into_iter().find(|(name, ..)| *name == package.registry)?;
     if package.base_url.is_some_and(|base| base.trim_end_matches('/') != home) {
         return None;
     }
     if ty == "oci" {
-        return of_image(package.identifier, package.version);
+        return from_image(package.identifier, package.version);
     }
     let (namespace, name) = match package.identifier.rsplit_once('/') {
         Some((namespace, name)) => (Some(namespace), name),
@@ -101,7 +101,7 @@ fn of_package(package: Package<'_>) -> Option<String> {
 /// Parses `ghcr.io/acme/docs:1.0`, optionally with a digest: the name is the last part, the digest
 /// the version. Without a tag, the package's own version is used. An image without a host is on
 /// Docker Hub.
-fn of_image(image: &str, version: Option<&str>) -> Option<String> {
+fn from_image(image: &str, version: Option<&str>) -> Option<String> {
     let (image, digest) = match image.split_once('@') {
         Some((image, digest)) => (image, Some(digest)),
         None => (image, None),
@@ -156,7 +156,7 @@ mod tests {
     fn purl(metadata: &serde_json::Value) -> String {
         let key = "server/io.acme/docs@1.0.0+b".parse().unwrap();
         let registry = RegistryId::new("a b/c");
-        of(Metadata(metadata.as_object()), &registry, &key, Digest::from_bytes([0xab; 32]))
+        package_url(Metadata(metadata.as_object()), &registry, &key, Digest::from_bytes([0xab; 32]))
     }
 
     /// Examples of the specification and of its published tests.

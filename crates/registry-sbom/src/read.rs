@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use registry_core::reference::Key;
 use serde_json::{Map, Value};
 
-use super::{cyclonedx, id};
+use crate::{cyclonedx, id};
 
 /// The components of a bill by name and version.
 pub type Inventory = BTreeMap<(String, String), Entry>;
@@ -33,7 +33,9 @@ pub enum InvalidBill {
     #[error("not JSON: {0}")]
     Json(String),
     /// It is JSON, but not a known format.
-    #[error("unknown format: neither CycloneDX (`bomFormat`) nor SPDX 2 (`spdxVersion`) nor SPDX 3 (`@graph`)")]
+    #[error(
+        "unknown format: neither CycloneDX (`bomFormat`) nor SPDX 2 (`spdxVersion`) nor SPDX 3 (`@graph`)"
+    )]
     Format,
 }
 

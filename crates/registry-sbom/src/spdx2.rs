@@ -8,8 +8,10 @@ use std::{cell::RefCell, collections::BTreeMap, io};
 use registry_core::kind::Kind;
 use serde::Serialize;
 
-use super::{
-    Bill, Format, id,
+use crate::{
+    bill::Bill,
+    format::Format,
+    id,
     item::Item,
     license::{self, License},
     stream::{self, Each},
@@ -107,7 +109,7 @@ pub(super) fn write(bill: &Bill, out: impl io::Write) -> io::Result<()> {
     let found = RefCell::new(BTreeMap::new());
     let packages = || {
         let entities = bill.records.iter().map(|record| {
-            let item = Item::of(&bill.catalog, record);
+            let item = Item::new(&bill.catalog, record);
             let references = item.license.iter().flat_map(License::references);
             for (id, text) in references {
                 let mut found = found.borrow_mut();
@@ -128,7 +130,7 @@ pub(super) fn write(bill: &Bill, out: impl io::Write) -> io::Result<()> {
         id: DOCUMENT,
         name: bill.name(),
         namespace: format!("urn:uuid:{}", id::uuid(bill, Format::Spdx23)),
-        comment: bill.about(),
+        comment: bill.describe_source(),
         creation_info: CreationInfo {
             created: id::seconds(bill.time),
             creators: [format!("Tool: registry-{}", env!("CARGO_PKG_VERSION"))],
@@ -229,7 +231,7 @@ fn described(bill: &Bill) -> Vec<Relationship> {
         return vec![relate(DOCUMENT, "DESCRIBES", id::spdx_ref(root))];
     }
     let mut found = vec![relate(DOCUMENT, "DESCRIBES", REGISTRY.to_owned())];
-    let tops = bill.tops().into_iter();
+    let tops = bill.subjects().into_iter();
     found.extend(tops.map(|key| relate(REGISTRY, "CONTAINS", id::spdx_ref(key))));
     found
 }

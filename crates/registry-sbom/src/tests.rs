@@ -4,7 +4,7 @@ use registry_core::{Catalog, Key, LifecycleState, Timestamp};
 use registry_fixtures::entities::{agent, catalog, schema, server, set, source_tool, tool, with};
 use serde_json::{Value, json};
 
-use super::{Bill, Change, Format, compare, holders, read};
+use crate::{Bill, Change, Format, compare, consumers, read};
 
 fn on(kind: &str, name: &str) -> Value {
     let skill = (kind == "agent").then_some("work");
@@ -50,7 +50,7 @@ fn registry() -> Catalog {
 
 fn bill(root: Option<&str>) -> Bill {
     let root = root.map(|root| root.parse::<Key>().unwrap());
-    Bill::of(&registry(), Timestamp::from_millis(1_700_000_000_123), root.as_ref()).unwrap()
+    Bill::build(&registry(), Timestamp::from_millis(1_700_000_000_123), root.as_ref()).unwrap()
 }
 
 fn text(bill: &Bill, format: Format) -> String {
@@ -85,7 +85,7 @@ fn bill_contains_dependencies_and_provided_tools() {
     assert_eq!(keys("schema/Inner@1.0.0"), ["schema/Inner@1.0.0"]);
     assert_eq!(bill(None).keys().count(), registry().len());
     let nobody = "agent/nobody@1.0.0".parse().unwrap();
-    assert!(Bill::of(&registry(), Timestamp::from_millis(0), Some(&nobody)).is_none());
+    assert!(Bill::build(&registry(), Timestamp::from_millis(0), Some(&nobody)).is_none());
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn license_name_is_kept_despite_id_collision() {
     };
     let id = "LicenseRef-9049697da52b7e0e";
     let catalog = catalog(&[named("A", "proprietary"), named("B", id)]);
-    let bill = Bill::of(&catalog, Timestamp::from_millis(0), None).unwrap();
+    let bill = Bill::build(&catalog, Timestamp::from_millis(0), None).unwrap();
     let mut written = Vec::new();
     bill.write(Format::Spdx23, &mut written).unwrap();
     let written: Value = serde_json::from_slice(&written).unwrap();
@@ -205,7 +205,7 @@ fn compare_reports_each_kind_of_difference() {
 #[test]
 fn consumers_have_shortest_paths() {
     let of = |key: &str| {
-        let found = holders(&registry(), &key.parse().unwrap());
+        let found = consumers(&registry(), &key.parse().unwrap());
         found.after(None).map(|holder| format!("{:?}", holder.path)).collect::<Vec<_>>()
     };
     assert_eq!(
@@ -220,7 +220,7 @@ fn consumers_have_shortest_paths() {
     assert_eq!(of("tool/write@1.0.0"), ["[server/files@1.0.0, tool/write@1.0.0]"]);
     assert_eq!(of("agent/boss@1.0.0"), Vec::<String>::new());
     let catalog = registry();
-    let inner = holders(&catalog, &"schema/Inner@1.0.0".parse().unwrap());
+    let inner = consumers(&catalog, &"schema/Inner@1.0.0".parse().unwrap());
     let last = "agent/boss@1.0.0".parse().unwrap();
     let rest: Vec<_> = inner.after(Some(&last)).map(|holder| holder.key.to_string()).collect();
     assert_eq!(rest, ["agent/worker@1.0.0"]);

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use proptest::{collection::vec, option, prelude::*};
 use registry_core::{Catalog, Key, Kind, Timestamp};
 use registry_fixtures::world::{Wish, catalog, commit, empty, registration, wish};
-use registry_sbom::{Bill, Format, holders, read};
+use registry_sbom::{Bill, Format, consumers, read};
 use serde_json::Value;
 
 fn write(catalog: &Catalog, root: Option<&Key>, format: Format) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let bill = Bill::of(catalog, Timestamp::from_millis(0), root).unwrap();
+    let bill = Bill::build(catalog, Timestamp::from_millis(0), root).unwrap();
     bill.write(format, &mut bytes).unwrap();
     bytes
 }
@@ -115,7 +115,7 @@ proptest! {
         let catalog = catalog(&batch);
         let keys: Vec<_> = catalog.iter().map(|(key, _)| key.clone()).collect();
         for target in &keys {
-            let found = holders(&catalog, target);
+            let found = consumers(&catalog, target);
             for holder in found.after(None) {
                 prop_assert_eq!((&holder.path[0], holder.path.last()), (&holder.key, Some(target)));
                 for step in holder.path.windows(2) {

@@ -45,7 +45,7 @@ const STATES: [LifecycleState; 3] =
 pub(super) struct States([bool; 3]);
 
 impl States {
-    pub(super) fn of(states: impl IntoIterator<Item = LifecycleState>) -> Self {
+    pub(super) fn new(states: impl IntoIterator<Item = LifecycleState>) -> Self {
         let mut set = Self::default();
         states.into_iter().for_each(|state| set.0[state as usize] = true);
         set
@@ -58,7 +58,7 @@ impl States {
 
 /// Determines the representative versions of one name.
 pub(super) fn rank_versions(versions: &mut [Entry]) {
-    let states = States::of(versions.iter().map(|entry| entry.state));
+    let states = States::new(versions.iter().map(|entry| entry.state));
     let newest = STATES.map(|state| {
         let of_state = versions.iter().enumerate().filter(|(_, entry)| entry.state == state);
         of_state.max_by_key(|(_, entry)| rank(&entry.record)).map(|(i, _)| i)

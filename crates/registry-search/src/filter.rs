@@ -10,10 +10,11 @@ use registry_core::{
     kind::Kind, lifecycle::LifecycleState, name::Name, reference::Key, version::Version,
 };
 
-use super::{
-    Index, Query, Target, Versions,
+use crate::{
     entry::{Entry, States},
+    index::Index,
     postings::Doc,
+    query::{Query, Target, Versions},
     terms::tag_term,
 };
 
@@ -29,10 +30,10 @@ pub(super) struct Filter<'a> {
 impl<'a> Filter<'a> {
     pub(super) fn new(index: &'a Index, query: &'a Query) -> Self {
         let states = match query.lifecycle.as_slice() {
-            [] => States::of([LifecycleState::Active, LifecycleState::Deprecated]),
-            wanted => States::of(wanted.iter().copied()),
+            [] => States::new([LifecycleState::Active, LifecycleState::Deprecated]),
+            wanted => States::new(wanted.iter().copied()),
         };
-        let tags = query.tags.iter().map(|tag| index.docs_of(&tag_term(tag)));
+        let tags = query.tags.iter().map(|tag| index.docs_with(&tag_term(tag)));
         let graph = [
             query.provides.as_ref().map(|tool| index.users(tool, |kind| kind == Kind::Server)),
             query.depends_on.as_ref().map(|key| index.users(key, |kind| kind != Kind::Server)),
@@ -99,7 +100,7 @@ impl Index {
     }
 
     fn docs(&self, keys: &BTreeSet<Key>) -> Vec<Doc> {
-        let mut docs: Vec<Doc> = keys.iter().filter_map(|key| self.doc_of(key)).collect();
+        let mut docs: Vec<Doc> = keys.iter().filter_map(|key| self.find_doc(key)).collect();
         docs.sort_unstable();
         docs
     }

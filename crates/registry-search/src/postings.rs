@@ -64,7 +64,7 @@ impl Postings {
     }
 
     /// The postings of a term in entities before `end`: a few slices, each ordered by entity.
-    pub(super) fn of(&self, term: Term, end: Doc) -> impl Iterator<Item = &[Posting]> {
+    pub(super) fn of_term(&self, term: Term, end: Doc) -> impl Iterator<Item = &[Posting]> {
         let bounds = (Posting::first_of(term, 0), Posting::first_of(term, end));
         self.runs.iter().filter_map(move |run| {
             let start = run.partition_point(|posting| *posting < bounds.0);
@@ -76,7 +76,7 @@ impl Postings {
 
     /// The number of entities before `end` that contain a term.
     pub(super) fn count(&self, term: Term, end: Doc) -> usize {
-        self.of(term, end).map(<[Posting]>::len).sum()
+        self.of_term(term, end).map(<[Posting]>::len).sum()
     }
 
     /// The number of postings.
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(postings.len(), 2_000);
         let docs = |term, end| {
             let mut docs: Vec<_> =
-                postings.of(term, end).flatten().map(|p| (p.doc(), p.weight())).collect();
+                postings.of_term(term, end).flatten().map(|p| (p.doc(), p.weight())).collect();
             docs.sort_unstable();
             docs
         };

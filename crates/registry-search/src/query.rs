@@ -11,7 +11,7 @@ use registry_core::{
     version::Version,
 };
 
-use super::Highlight;
+use crate::Highlight;
 
 /// A query: words, and filters that must all be satisfied.
 #[derive(Debug, Clone, Default)]
@@ -89,7 +89,7 @@ impl fmt::Display for Target {
 
 /// A position in the order of results, after which the next page starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Cursor {
     /// The bits of the score.
     pub score: u32,
     /// The number of the entity.
@@ -115,7 +115,7 @@ pub struct Found {
     /// from that page on.
     pub total: Total,
     /// The cursor of the next page, if there is one.
-    pub next: Option<Place>,
+    pub next: Option<Cursor>,
 }
 
 /// One result.
@@ -126,7 +126,7 @@ pub struct Hit {
     /// The score; higher is better. Scores are comparable only within one query.
     pub score: f32,
     /// The position among the results.
-    pub place: Place,
+    pub place: Cursor,
     /// The matching texts, most significant fields first, at most one per field.
     pub highlights: Vec<Highlight>,
 }

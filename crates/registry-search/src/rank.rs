@@ -4,13 +4,13 @@
 //! last word, and words without an exact match), or fuzzy (only without other matches). Entities
 //! that match more words rank above those that match one word well.
 
-use super::{
-    Index,
-    postings::{Doc, Term},
-    weigh::ONE,
-    words::{self, Piece},
-};
 use crate::limits;
+use crate::{
+    index::Index,
+    postings::{Doc, Term},
+    weights::ONE,
+    words::{self, Token},
+};
 
 /// The weight with half of the maximum contribution.
 const SATURATION: f32 = 3.0;
@@ -24,7 +24,7 @@ const NEARLY: f32 = 0.8;
 const TOGETHER: f32 = 0.8;
 
 /// The words of a query with their matching terms.
-pub(super) struct Wanted<'a> {
+pub(super) struct QueryTerms<'a> {
     index: &'a Index,
     words: Vec<Word<'a>>,
     /// Whether all matching terms of the words are included.
@@ -32,7 +32,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// The remaining term visits of a query, and whether they sufficed.
-struct Room {
+struct ExpansionLimit {
     steps: usize,
     was_enough: bool,
 }
@@ -52,12 +52,12 @@ pub(super) struct Scored {
     pub(super) score: f32,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> QueryTerms<'a> {
     pub(super) fn read(index: &'a Index, text: &str) -> Self {
-        let Asked { words, together } = Asked::read(text);
+        let QueryWords { words, together } = QueryWords::read(text);
         let last = words.len().saturating_sub(1);
         let is_typing = text.ends_with(char::is_alphanumeric);
-        let mut room = Room { steps: limits::SEARCH_STEPS, was_enough: true };
+        let mut room = ExpansionLimit { steps: limits::SEARCH_STEPS, was_enough: true };
         let words = words.iter().enumerate().map(|(i, word)| {
             let terms = index.expand(word, is_typing && i == last, &mut room);
             Word::new(index, terms, true)
@@ -79,13 +79,13 @@ impl<'a> Wanted<'a> {
     /// Every matching entity with its score, and whether all could be visited.
     pub(super) fn scores(&self) -> (Vec<Scored>, bool) {
         let end = self.index.end();
-        let mut tally = Tally::new(end as usize);
+        let mut tally = Accumulator::new(end as usize);
         let (mut left, mut all) = (limits::SEARCH_POSTINGS, 0.0);
         for word in &self.words {
             let rarity = rarity(word.count, end as usize);
             all += if word.is_needed { rarity } else { 0.0 };
             for (_, term, factor) in &word.terms {
-                for posting in self.index.postings.of(*term, end).flatten() {
+                for posting in self.index.postings.of_term(*term, end).flatten() {
                     if left == 0 {
                         break;
                     }
@@ -101,17 +101,17 @@ impl<'a> Wanted<'a> {
 }
 
 /// The words of a query text.
-struct Asked {
+struct QueryWords {
     words: Vec<String>,
     /// Compounds of adjacent words, which may be names.
     together: Vec<String>,
 }
 
-impl Asked {
+impl QueryWords {
     fn read(text: &str) -> Self {
         let (mut all, mut together): (Vec<String>, Vec<String>) = Default::default();
         words::each(text, &mut |piece, _, word| {
-            let list = if piece == Piece::Part { &mut all } else { &mut together };
+            let list = if piece == Token::Part { &mut all } else { &mut together };
             if list.len() < limits::SEARCH_WORDS && !list.iter().any(|other| other == word) {
                 list.push(word.to_owned());
             }
@@ -146,11 +146,16 @@ impl Index {
     }
 
     /// The terms matching a word, with their contributions.
-    fn expand(&self, word: &str, is_beginning: bool, room: &mut Room) -> Vec<(&str, Term, f32)> {
+    fn expand(
+        &self,
+        word: &str,
+        is_beginning: bool,
+        room: &mut ExpansionLimit,
+    ) -> Vec<(&str, Term, f32)> {
         let stem = words::stem(word);
         let mut terms: Vec<_> = self.known(&stem).map(|(t, n)| (t, n, 1.0)).into_iter().collect();
         if is_beginning || terms.is_empty() {
-            terms.extend(self.longer(word, room).filter(|(term, ..)| **term != *stem));
+            terms.extend(self.prefix_matches(word, room).filter(|(term, ..)| **term != *stem));
         }
         if terms.is_empty() {
             let counts = |term| self.count(term) > 0;
@@ -163,8 +168,12 @@ impl Index {
     }
 
     /// The terms with a prefix; a longer remainder contributes less.
-    fn longer(&self, word: &str, room: &mut Room) -> impl Iterator<Item = (&str, Term, f32)> {
-        let mut all = self.terms.beginning_with(word);
+    fn prefix_matches(
+        &self,
+        word: &str,
+        room: &mut ExpansionLimit,
+    ) -> impl Iterator<Item = (&str, Term, f32)> {
+        let mut all = self.terms.with_prefix(word);
         let most = limits::SEARCH_BEGINNINGS.min(room.steps);
         let terms: Vec<_> = all.by_ref().take(most).collect();
         room.steps -= terms.len();
@@ -200,7 +209,7 @@ fn rarity(count: usize, all: usize) -> f32 {
 }
 
 /// Accumulates the scores of words by entity.
-struct Tally {
+struct Accumulator {
     touched: Vec<Doc>,
     /// The best match of the current word.
     best: Vec<f32>,
@@ -211,7 +220,7 @@ struct Tally {
     current: Vec<Doc>,
 }
 
-impl Tally {
+impl Accumulator {
     fn new(entities: usize) -> Self {
         let none = || vec![0.0; entities];
         let (touched, current) = (Vec::new(), Vec::new());

@@ -8,9 +8,9 @@ use std::{
 use registry_core::catalog::Record;
 use serde_json::Value;
 
-use super::{
+use crate::{
     text::{self, Field},
-    words::{self, Piece},
+    words::{self, Token},
 };
 
 /// Approximate maximum size of a text in bytes; longer ones are truncated around the match.
@@ -53,7 +53,7 @@ fn matches(text: &str, terms: &BTreeSet<&str>) -> Vec<Range<usize>> {
             return;
         }
         // A compound comes after its parts and covers them.
-        if piece == Piece::Joined {
+        if piece == Token::Joined {
             ranges.retain(|range| range.start < place.start);
         }
         ranges.push(place);

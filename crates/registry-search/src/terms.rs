@@ -8,8 +8,8 @@ use std::{ops::Bound, sync::Arc};
 use imbl::OrdMap;
 use registry_core::{kind::Kind, reference::Key};
 
-use super::{
-    near::{Near, Verdict},
+use crate::{
+    edit_distance::{EditDistance, Verdict},
     postings::{MOST, Term},
 };
 
@@ -48,7 +48,7 @@ impl Terms {
     }
 
     /// The words with this prefix in order, without the word itself.
-    pub(super) fn beginning_with(&self, prefix: &str) -> impl Iterator<Item = (&str, Term)> {
+    pub(super) fn with_prefix(&self, prefix: &str) -> impl Iterator<Item = (&str, Term)> {
         let range = (Bound::Excluded(prefix), Bound::Unbounded);
         let terms = self.0.range::<_, str>(range).map(|(term, number)| (&**term, *number));
         terms.take_while(move |(term, _)| term.starts_with(prefix))
@@ -73,7 +73,7 @@ impl Terms {
         let first = word.chars().next().map(String::from).unwrap_or_default();
         let walks = [(1, ""), (2, first.as_str())];
         for (edits, prefix) in walks.into_iter().filter(|(edits, _)| *edits <= most) {
-            let mut found = self.walk(Near::new(word, edits), prefix, steps);
+            let mut found = self.walk(EditDistance::new(word, edits), prefix, steps);
             found.retain(|(_, term)| counts(*term));
             if !found.is_empty() {
                 return found;
@@ -83,7 +83,7 @@ impl Terms {
     }
 
     /// The words with this prefix that match, as far as the step limit allows.
-    fn walk(&self, mut near: Near, prefix: &str, steps: &mut usize) -> Vec<(&str, Term)> {
+    fn walk(&self, mut near: EditDistance, prefix: &str, steps: &mut usize) -> Vec<(&str, Term)> {
         let mut found = Vec::new();
         let mut seek = Bound::Included(WORDS.max(prefix).to_owned());
         while *steps > 0 {

@@ -18,7 +18,7 @@ const STOP: [&str; 46] = [
 
 /// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum Token {
     /// A word, or a part of an identifier.
     Part,
     /// All parts of an identifier as one compound.
@@ -31,7 +31,7 @@ pub(super) fn is_stop(word: &str) -> bool {
 }
 
 /// Calls `found` with each word in lower case and its range in the text.
-pub(super) fn each(text: &str, found: &mut dyn FnMut(Piece, Range<usize>, &str)) {
+pub(super) fn each(text: &str, found: &mut dyn FnMut(Token, Range<usize>, &str)) {
     let mut rest = 0;
     while let Some(start) = text[rest..].find(char::is_alphanumeric).map(|at| rest + at) {
         let end = chunk_end(text, start);
@@ -57,7 +57,7 @@ fn is_connector(c: char) -> bool {
     matches!(c, '_' | '-' | '.' | '\'' | '’')
 }
 
-fn in_chunk(text: &str, chunk: Range<usize>, found: &mut dyn FnMut(Piece, Range<usize>, &str)) {
+fn in_chunk(text: &str, chunk: Range<usize>, found: &mut dyn FnMut(Token, Range<usize>, &str)) {
     let (mut joined, mut parts) = (String::new(), 0);
     for part in parts_of(text, chunk.clone()) {
         let is_genitive = &text[part.clone()] == "s" && text[..part.start].ends_with(['\'', '’']);
@@ -65,12 +65,12 @@ fn in_chunk(text: &str, chunk: Range<usize>, found: &mut dyn FnMut(Piece, Range<
             continue;
         }
         let word = lower(&text[part.clone()]);
-        found(Piece::Part, part, &word);
+        found(Token::Part, part, &word);
         joined.push_str(&word);
         parts += 1;
     }
     if parts > 1 {
-        found(Piece::Joined, chunk, &cut(joined));
+        found(Token::Joined, chunk, &cut(joined));
     }
 }
 

@@ -119,7 +119,7 @@ proptest! {
         index.advance(&catalog);
         for catalog in past.iter().chain([&catalog]) {
             let anew = seen(&Index::build(catalog).search(&query, None, 100));
-            prop_assert_eq!(&seen(&index.rewound(catalog).search(&query, None, 100)), &anew);
+            prop_assert_eq!(&seen(&index.rewind_to(catalog).search(&query, None, 100)), &anew);
             if catalog.revision() == index.revision() {
                 prop_assert_eq!(seen(&index.search(&query, None, 100)), anew);
             }

@@ -94,7 +94,7 @@ pub async fn export(
     let out = Out { part: Vec::new(), sender, runtime: Handle::current(), end };
     tokio::task::spawn_blocking(move || {
         // Found above, in the same catalog.
-        let Some(bill) = Bill::of(&catalog, time, root.as_ref()) else { return };
+        let Some(bill) = Bill::build(&catalog, time, root.as_ref()) else { return };
         write(&bill, format, out, turn);
     });
     Ok(Parts { revision, receiver })

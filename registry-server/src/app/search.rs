@@ -119,7 +119,7 @@ impl Searcher {
         if at.is_none() || latest.revision() <= catalog.revision() {
             return Ok(latest);
         }
-        let index = run_blocking(move || Arc::new(latest.rewound(&catalog))).await?;
+        let index = run_blocking(move || Arc::new(latest.rewind_to(&catalog))).await?;
         self.keep(&index);
         Ok(index)
     }

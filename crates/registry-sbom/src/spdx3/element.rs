@@ -3,7 +3,7 @@
 use registry_core::{kind::Kind, reference::Key};
 use serde::Serialize;
 
-use crate::{Bill, id, item::Item, license::License};
+use crate::{bill::Bill, id, item::Item, license::License};
 
 /// One element; members are serialized in this order.
 #[derive(Serialize)]
@@ -235,7 +235,7 @@ pub(super) fn head(bill: &Bill, names: &Names) -> Vec<Element> {
         },
         Element::Sbom {
             named: names.named("sbom", Some(bill.name())),
-            comment: bill.about(),
+            comment: bill.describe_source(),
             profile_conformance: PROFILES,
             root_element: vec![names.id(root)],
             element: bill.keys().map(|key| names.id(key)).collect(),
@@ -243,7 +243,7 @@ pub(super) fn head(bill: &Bill, names: &Names) -> Vec<Element> {
     ];
     if bill.root.is_none() {
         head.push(registry_package(bill, names));
-        let tops: Vec<_> = bill.tops().into_iter().map(|key| names.id(key)).collect();
+        let tops: Vec<_> = bill.subjects().into_iter().map(|key| names.id(key)).collect();
         if !tops.is_empty() {
             head.push(names.relate("registry", "contains", tops));
         }

@@ -5,7 +5,7 @@
 //! was changed; it holds no secret and grants nothing. Cursors do not expire.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use mcp_registry::{Filter, Place};
+use mcp_registry::{Cursor, Filter};
 use registry_core::{Digest, Version};
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ struct Cursor {
 }
 
 /// The text of a cursor.
-pub(super) fn write(place: Place, filter: Filter) -> String {
+pub(super) fn write(place: Cursor, filter: Filter) -> String {
     let cursor = Cursor { name: place.name, version: place.version.to_string(), filter };
     // Texts, times and booleans always serialize.
     let json = serde_json::to_vec(&cursor).unwrap_or_default();
@@ -29,12 +29,12 @@ pub(super) fn write(place: Place, filter: Filter) -> String {
 }
 
 /// What a cursor stands for; nothing, if it was not given out here.
-pub(super) fn read(text: &str) -> Option<(Place, Filter)> {
+pub(super) fn read(text: &str) -> Option<(Cursor, Filter)> {
     let bytes = URL_SAFE_NO_PAD.decode(Some(text).filter(|text| text.len() <= LONGEST)?).ok()?;
     let (found, json) = bytes.split_at_checked(MARK)?;
     let Cursor { name, version, filter } =
         serde_json::from_slice(Some(json).filter(|json| found == mark(json))?).ok()?;
-    Some((Place { name, version: Version::parse(&version).ok()? }, filter))
+    Some((Cursor { name, version: Version::parse(&version).ok()? }, filter))
 }
 
 fn mark(json: &[u8]) -> [u8; MARK] {
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn a_cursor_is_safe_in_urls_and_tells_when_it_was_changed() {
         let version = Version::parse("1.0.0-a+b").unwrap();
-        let place = Place { name: "a/b".to_owned(), version };
+        let place = Cursor { name: "a/b".to_owned(), version };
         let filter = Filter { search: Some("größe ?&/".to_owned()), ..Filter::default() };
         let text = write(place.clone(), filter.clone());
         assert!(

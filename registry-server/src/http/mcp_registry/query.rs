@@ -2,7 +2,7 @@
 //!
 //! An empty parameter is as good as none, and one that the API does not know is not looked at.
 
-use mcp_registry::{Filter, Place};
+use mcp_registry::{Cursor, Filter};
 use registry_core::Timestamp;
 
 use super::{cursor, problem::Problem};
@@ -19,7 +19,7 @@ pub(super) type Parameters = Vec<(String, String)>;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Query {
     pub(super) filter: Filter,
-    pub(super) after: Option<Place>,
+    pub(super) after: Option<Cursor>,
     pub(super) limit: usize,
 }
 

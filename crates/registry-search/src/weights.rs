@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use registry_core::catalog::Record;
 use serde_json::Value;
 
-use super::{
+use crate::limits;
+use crate::{
     terms::{name_term, tag_term},
     text::{self, Field},
-    words::{self, Piece},
+    words::{self, Token},
 };
-use crate::limits;
 
 /// The fixed-point representation of the weight 1 in a posting.
 pub(super) const ONE: f32 = 256.0;
@@ -49,11 +49,11 @@ pub(super) fn terms(record: &Record) -> Vec<(String, u16)> {
             terms.insert(tag_term(text), 0.0);
         }
         words::each(text, &mut |piece, _, word| {
-            if left == 0 || piece == Piece::Part && words::is_stop(word) {
+            if left == 0 || piece == Token::Part && words::is_stop(word) {
                 return;
             }
             left -= 1;
-            lengths[field as usize] += if piece == Piece::Part { 1.0 } else { 0.0 };
+            lengths[field as usize] += if piece == Token::Part { 1.0 } else { 0.0 };
             *counts.entry((field, words::stem(word).into_owned())).or_default() += 1.0;
         });
     });

@@ -18,7 +18,7 @@ pub(super) enum Verdict {
 }
 
 /// A traversal of ordered terms.
-pub(super) struct Near {
+pub(super) struct EditDistance {
     word: Vec<char>,
     /// The maximum distance.
     most: usize,
@@ -28,7 +28,7 @@ pub(super) struct Near {
     rows: Vec<Vec<usize>>,
 }
 
-impl Near {
+impl EditDistance {
     pub(super) fn new(word: &str, most: usize) -> Self {
         let word: Vec<char> = word.chars().collect();
         let rows = vec![(0..=word.len()).collect()];
@@ -116,7 +116,7 @@ mod tests {
                 .iter()
                 .filter(|term| distance(&chars(term), &chars(&word)) <= most)
                 .collect();
-            let (mut near, mut found, mut from) = (Near::new(&word, most), Vec::new(), String::new());
+            let (mut near, mut found, mut from) = (EditDistance::new(&word, most), Vec::new(), String::new());
             while let Some(term) = terms.range(from.clone()..).next() {
                 from = match near.walk(term) {
                     Verdict::Within => { found.push(term); term.clone() + "\0" }

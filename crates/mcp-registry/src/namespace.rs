@@ -52,7 +52,7 @@ impl Namespace {
         if !text.contains('/') {
             return Some(format!("{self}/{text}").into());
         }
-        misfit(name).is_none().then_some(Cow::Borrowed(text))
+        invalid_reason(name).is_none().then_some(Cow::Borrowed(text))
     }
 
     /// The name of the entity that is served under this name; of two candidates, the first
@@ -96,7 +96,7 @@ fn first(catalog: &Catalog, name: &Name) -> Option<Revision> {
 }
 
 /// The reason why the name of a server entity is invalid in the format.
-pub(super) fn misfit(name: &Name) -> Option<String> {
+pub(super) fn invalid_reason(name: &Name) -> Option<String> {
     let text = name.as_str();
     let Some((namespace, _)) = text.split_once('/') else {
         return Some(format!("the name `{text}` has no namespace"));

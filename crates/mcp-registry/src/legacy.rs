@@ -4,7 +4,7 @@
 use registry_core::diagnostic::{Code, Diagnostic};
 use serde_json::{Map, Value, json};
 
-use super::SCHEMA;
+use crate::detail::SCHEMA;
 
 /// Members of the old format with their current names.
 const RENAMED: [(&str, &str); 16] = [

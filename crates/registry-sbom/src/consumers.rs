@@ -12,7 +12,7 @@ use registry_core::{catalog::Catalog, kind::Kind, reference::Key};
 
 /// The entities that contain a given entity, directly or indirectly.
 #[derive(Debug, Clone)]
-pub struct Holders {
+pub struct Consumers {
     target: Key,
     /// The next step of each entity on its shortest path.
     next: BTreeMap<Key, Key>,
@@ -20,7 +20,7 @@ pub struct Holders {
 
 /// An entity that contains the given one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
+pub struct Consumer {
     /// The key of the containing entity.
     pub key: Key,
     /// A shortest path to the contained entity, including both ends.
@@ -28,7 +28,7 @@ pub struct Holder {
 }
 
 /// Finds the entities that contain the target.
-pub fn holders(catalog: &Catalog, target: &Key) -> Holders {
+pub fn consumers(catalog: &Catalog, target: &Key) -> Consumers {
     let mut next = BTreeMap::new();
     let mut waiting = VecDeque::from([target.clone()]);
     while let Some(key) = waiting.pop_front() {
@@ -41,15 +41,15 @@ pub fn holders(catalog: &Catalog, target: &Key) -> Holders {
             }
         }
     }
-    Holders { target: target.clone(), next }
+    Consumers { target: target.clone(), next }
 }
 
-impl Holders {
+impl Consumers {
     /// The containing entities after this key, or all of them, ordered by key.
-    pub fn after<'a>(&'a self, last: Option<&'a Key>) -> impl Iterator<Item = Holder> + 'a {
+    pub fn after<'a>(&'a self, last: Option<&'a Key>) -> impl Iterator<Item = Consumer> + 'a {
         let first = last.map_or(Bound::Unbounded, Bound::Excluded);
         let keys = self.next.range((first, Bound::Unbounded)).map(|(key, _)| key);
-        keys.map(|key| Holder { key: key.clone(), path: self.path(key) })
+        keys.map(|key| Consumer { key: key.clone(), path: self.path(key) })
     }
 
     fn path(&self, from: &Key) -> Vec<Key> {
