@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::reference::Key;
+use crate::{reference::Key, visible::escape_invisible};
 
 /// The severity of a finding. An error rejects the batch; a warning does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,7 +133,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// An error at a JSON pointer of a document.
+    /// An error at a JSON pointer of a document. Invisible characters of the message are escaped.
     pub fn error(code: Code, pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -141,19 +141,19 @@ impl Diagnostic {
             entity: None,
             change: None,
             pointer: pointer.into(),
-            message: message.into(),
+            message: escape_invisible(message),
             help: None,
         }
     }
 
-    /// A warning at a JSON pointer of a document.
+    /// A warning at a JSON pointer of a document. Invisible characters of the message are escaped.
     pub fn warning(code: Code, pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, pointer, message) }
     }
 
     /// Adds the remedy.
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(escape_invisible(help));
         self
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::visible::escape_invisible;
+
 /// The text is not a valid duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDuration {
@@ -17,7 +19,7 @@ pub enum InvalidDuration {
 pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
-    let invalid = || InvalidDuration::Malformed(text.to_owned());
+    let invalid = || InvalidDuration::Malformed(escape_invisible(text));
     let number: u64 = number.parse().map_err(|_| invalid())?;
     let millis = match unit {
         "ms" => 1,
@@ -32,7 +34,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
 /// Like [`parse_duration`], but rejects zero, which would make a loop spin.
 pub fn parse_positive_duration(text: &str) -> Result<Duration, InvalidDuration> {
     let duration = parse_duration(text)?;
-    if duration.is_zero() { Err(InvalidDuration::Zero(text.to_owned())) } else { Ok(duration) }
+    if duration.is_zero() {
+        Err(InvalidDuration::Zero(escape_invisible(text)))
+    } else {
+        Ok(duration)
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::visible::escape_invisible;
+
 /// The kinds of entities in the order of their dependencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -56,6 +58,6 @@ impl FromStr for Kind {
         Self::ALL
             .into_iter()
             .find(|kind| kind.as_str() == text || text.strip_suffix('s') == Some(kind.as_str()))
-            .ok_or_else(|| InvalidKind(text.to_owned()))
+            .ok_or_else(|| InvalidKind(escape_invisible(text)))
     }
 }

@@ -4,6 +4,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+use crate::visible::escape_invisible;
 use crate::{
     chain::Revision,
     reference::Key,
@@ -50,7 +51,7 @@ impl FromStr for LifecycleState {
         [Self::Active, Self::Deprecated, Self::Retired]
             .into_iter()
             .find(|state| state.as_str() == text)
-            .ok_or_else(|| InvalidLifecycleState(text.to_owned()))
+            .ok_or_else(|| InvalidLifecycleState(escape_invisible(text)))
     }
 }
 

@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc};
 use serde::Serialize;
 
 use crate::kind::Kind;
+use crate::visible::escape_invisible;
 
 const LONGEST: usize = 128;
 /// With a namespace: the limit of the MCP registry for server names.
@@ -36,15 +37,15 @@ pub enum InvalidName {
     Dots {
         /// The part.
         part: String,
-        /// The whole name.
+        /// The whole name with invisible characters escaped.
         name: String,
     },
     /// A character is not in the allowed set.
-    #[error("`{character}` is not allowed in the name `{name}`")]
+    #[error("`{}` is not allowed in the name `{name}`", escape_invisible(*.character))]
     Character {
         /// The first invalid character.
         character: char,
-        /// The whole name.
+        /// The whole name with invisible characters escaped.
         name: String,
     },
     /// The name has more slashes than its kind allows.
@@ -52,7 +53,7 @@ pub enum InvalidName {
     Namespace {
         /// The kind of the entity.
         kind: Kind,
-        /// The whole name.
+        /// The whole name with invisible characters escaped.
         name: String,
         /// The number of slashes.
         slashes: usize,
@@ -83,21 +84,24 @@ impl Name {
         let has_namespace = kind.has_namespaces() && slashes > 0;
         let most = if has_namespace { LONGEST_WITH_NAMESPACE } else { LONGEST };
         if length > most {
-            let start = text.chars().take(32).collect();
+            let start = escape_invisible(text.chars().take(32).collect::<String>());
             return Err(InvalidName::TooLong { start, length, most });
         }
         if slashes > usize::from(kind.has_namespaces()) {
-            return Err(InvalidName::Namespace { kind, name: text.to_owned(), slashes });
+            return Err(InvalidName::Namespace { kind, name: escape_invisible(text), slashes });
         }
         for part in text.split('/') {
             if part.is_empty() {
-                return Err(InvalidName::Empty(text.to_owned()));
+                return Err(InvalidName::Empty(escape_invisible(text)));
             }
             if matches!(part, "." | "..") {
-                return Err(InvalidName::Dots { part: part.to_owned(), name: text.to_owned() });
+                return Err(InvalidName::Dots {
+                    part: part.to_owned(),
+                    name: escape_invisible(text),
+                });
             }
             if let Some(character) = part.chars().find(|c| !is_allowed(*c)) {
-                return Err(InvalidName::Character { character, name: text.to_owned() });
+                return Err(InvalidName::Character { character, name: escape_invisible(text) });
             }
         }
         Ok(Self(text.into()))

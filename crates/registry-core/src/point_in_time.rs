@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use crate::visible::escape_invisible;
 use crate::{
     chain::Revision,
     timestamp::{Date, InvalidTimestamp, Timestamp},
@@ -35,7 +36,7 @@ impl FromStr for PointInTime {
             |text: &str| -> Result<_, InvalidTimestamp> { Timestamp::parse(text).map(Self::Time) };
         if text.parse::<Date>().is_ok() {
             return time(&format!("{text}T23:59:59.999Z"))
-                .map_err(|_| InvalidPointInTime(text.to_owned()));
+                .map_err(|_| InvalidPointInTime(escape_invisible(text)));
         }
         time(text).map_err(|_| InvalidPointInTime(text.chars().take(64).collect()))
     }

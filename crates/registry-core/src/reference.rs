@@ -6,6 +6,7 @@ use schema_compat::{json_schema::each_object_at, name::SchemaName, pointer::Loca
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
+use crate::visible::escape_invisible;
 use crate::{
     kind::{InvalidKind, Kind},
     name::{InvalidName, Name},
@@ -71,7 +72,7 @@ impl FromStr for Key {
     type Err = InvalidKey;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let form = || InvalidKey::Form(text.to_owned());
+        let form = || InvalidKey::Form(escape_invisible(text));
         let (kind, rest) = text.split_once('/').ok_or_else(form)?;
         let (name, version) = rest.rsplit_once('@').ok_or_else(form)?;
         Self::parse(kind.parse()?, name, version)

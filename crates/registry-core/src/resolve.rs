@@ -13,6 +13,7 @@ use semver::VersionReq;
 
 pub use unresolved::{Candidate, MismatchReason, Unresolved};
 
+use crate::visible::escape_invisible;
 use crate::{
     catalog::{Catalog, Record},
     kind::{InvalidKind, Kind},
@@ -66,9 +67,9 @@ impl FromStr for Constraint {
                 let reason = "it is empty".to_owned();
                 return Err(InvalidConstraint { text: String::new(), reason });
             }
-            (_, Err(_)) => VersionReq::parse(text)
-                .map(Wanted::Range)
-                .map_err(|e| InvalidConstraint { text: text.to_owned(), reason: e.to_string() })?,
+            (_, Err(_)) => VersionReq::parse(text).map(Wanted::Range).map_err(|e| {
+                InvalidConstraint { text: escape_invisible(text), reason: e.to_string() }
+            })?,
         };
         Ok(Self { text: text.to_owned(), wanted })
     }
@@ -167,7 +168,7 @@ impl FromStr for Requirement {
     type Err = InvalidRequirement;
 
     fn from_str(text: &str) -> Result<Self, InvalidRequirement> {
-        let form = || InvalidRequirement::Form(text.to_owned());
+        let form = || InvalidRequirement::Form(escape_invisible(text));
         let (kind, rest) = text.split_once('/').ok_or_else(form)?;
         match rest.split_once('@') {
             Some((_, "")) => Err(form()),

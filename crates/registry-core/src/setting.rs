@@ -14,6 +14,7 @@ use crate::{
     compatibility::Mode,
     kind::{InvalidKind, Kind},
     name::{InvalidName, Name},
+    visible::escape_invisible,
 };
 
 /// The target of a setting, ordered from the widest to the narrowest.
@@ -68,7 +69,8 @@ impl FromStr for Selector {
     type Err = InvalidSelector;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let form = || InvalidSelector::Form(text.chars().take(160).collect());
+        let form =
+            || InvalidSelector::Form(escape_invisible(text.chars().take(160).collect::<String>()));
         if text == "*" {
             return Ok(Self::Everything);
         }

@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr, time::Duration};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
 
+use crate::visible::escape_invisible;
+
 /// Milliseconds since 1970-01-01T00:00:00Z without leap seconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
@@ -48,7 +50,7 @@ impl Timestamp {
             .ok()
             .filter(|millis| (EARLIEST..=LATEST).contains(millis))
             .map(Self)
-            .ok_or_else(|| InvalidTimestamp(text.to_owned()))
+            .ok_or_else(|| InvalidTimestamp(escape_invisible(text)))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::limits;
+use crate::{limits, visible::escape_invisible};
 
 /// The effect of a new release on users of an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,11 +42,11 @@ impl Version {
         if text.len() > limits::VERSION_BYTES {
             let start = text.chars().take(32).collect::<String>() + "…";
             let reason = format!("longer than {} bytes", limits::VERSION_BYTES);
-            return Err(InvalidVersion { text: start, reason });
+            return Err(InvalidVersion { text: escape_invisible(start), reason });
         }
         semver::Version::parse(text)
             .map(Self)
-            .map_err(|e| InvalidVersion { text: text.to_owned(), reason: e.to_string() })
+            .map_err(|e| InvalidVersion { text: escape_invisible(text), reason: e.to_string() })
     }
 
     /// The lowest version (`0.0.0-0`), for range queries only.

@@ -1,4 +1,5 @@
-//! Detection of invisible characters, so that two visually identical names are equal.
+//! Invisible characters: detection in names, so that visually identical names are equal, and
+//! escaping in messages, so that a terminal displays user input safely.
 
 use crate::text::is_hidden;
 
@@ -6,6 +7,23 @@ use crate::text::is_hidden;
 /// characters, and spaces at either end or in a row.
 pub fn has_invisible_characters(text: &str) -> bool {
     text.chars().any(is_unseen) || text.trim_matches(' ') != text || text.contains("  ")
+}
+
+/// Replaces invisible characters, including line breaks, by their escapes: `\u{200b}`, `\n`.
+pub fn escape_invisible(text: impl Into<String>) -> String {
+    let text = text.into();
+    if !text.chars().any(is_unseen) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(2 * text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => escaped.extend(c.escape_default()),
+            c if is_unseen(c) => escaped.extend(c.escape_unicode()),
+            c => escaped.push(c),
+        }
+    }
+    escaped
 }
 
 fn is_unseen(c: char) -> bool {
@@ -34,5 +52,12 @@ mod tests {
         for spaced in [" docs", "docs ", "a  b"] {
             assert!(has_invisible_characters(spaced), "{spaced:?}");
         }
+    }
+
+    #[test]
+    fn invisible_characters_are_escaped() {
+        let escape = |text: &str| escape_invisible(text);
+        assert_eq!(escape("größe `a b`"), "größe `a b`");
+        assert_eq!(escape("a\u{200b}\u{1b}[1m\n"), "a\\u{200b}\\u{1b}[1m\\n");
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     name::Name,
     reference::{InvalidKey, Key},
     setting::{InvalidSelector, Selector},
+    visible::escape_invisible,
 };
 
 /// Maximum size of a tag in bytes.
@@ -57,7 +58,8 @@ impl FromStr for Root {
     type Err = InvalidRoot;
 
     fn from_str(text: &str) -> Result<Self, InvalidRoot> {
-        let form = || InvalidRoot::Form(text.chars().take(160).collect());
+        let form =
+            || InvalidRoot::Form(escape_invisible(text.chars().take(160).collect::<String>()));
         if let Some(tag) = text.strip_prefix(TAG) {
             let is_tag =
                 !tag.is_empty() && tag.len() <= TAG_BYTES && !tag.contains(char::is_control);
