@@ -32,7 +32,7 @@ struct DifferenceView {
     /// A value that one version accepts and the other refuses.
     #[serde(skip_serializing_if = "Option::is_none")]
     instance: Option<Value>,
-    refused_by: &'static str,
+    rejected_by: &'static str,
     message: String,
 }
 
@@ -63,11 +63,11 @@ impl ComparisonView {
 impl From<&ReplacementComparison> for ComparisonView {
     fn from(ReplacementComparison { old, new, found }: &ReplacementComparison) -> Self {
         let difference = |difference: &Difference| DifferenceView {
-            keyword: difference.demand.keyword().map(str::to_owned),
+            keyword: difference.assertion.keyword().map(str::to_owned),
             pointer: difference.pointer.clone(),
-            elsewhere: difference.elsewhere.clone(),
+            elsewhere: difference.referenced_location.clone(),
             instance: difference.instance.clone(),
-            refused_by: refused_by(difference.refused_by == Side::Old),
+            rejected_by: rejected_by(difference.rejected_by == Side::Old),
             message: difference.explain(old, new),
         };
         let doubt = |UndecidedCheck { pointer, reason }: &UndecidedCheck| DoubtView {
@@ -77,7 +77,7 @@ impl From<&ReplacementComparison> for ComparisonView {
         Self {
             outcome: found.outcome().as_str(),
             differences: found.differences.iter().map(difference).collect(),
-            doubts: found.doubts.iter().map(doubt).collect(),
+            doubts: found.undecided_checks.iter().map(doubt).collect(),
         }
     }
 }
@@ -102,8 +102,8 @@ impl From<v1::Comparison> for ComparisonView {
                 elsewhere,
             } = difference;
             let instance = instance.and_then(|text| serde_json::from_str(&text).ok());
-            let refused_by = refused_by(refused_by_old);
-            DifferenceView { keyword, pointer, elsewhere, instance, refused_by, message }
+            let rejected_by = rejected_by(refused_by_old);
+            DifferenceView { keyword, pointer, elsewhere, instance, rejected_by, message }
         };
         let doubt = |v1::SchemaDoubt { pointer, reason }| DoubtView { pointer, reason };
         Self {
@@ -114,6 +114,6 @@ impl From<v1::Comparison> for ComparisonView {
     }
 }
 
-fn refused_by(old: bool) -> &'static str {
+fn rejected_by(old: bool) -> &'static str {
     if old { "old" } else { "new" }
 }

@@ -34,7 +34,7 @@ pub struct BlamedValue {
     /// The value may be older than `origin`. Either older versions were not read because they
     /// exceed [`limits::BLAME_BYTES`], or the value is in an array that exceeds the remaining
     /// budget of [`limits::BLAMED_PAIRS`] comparisons.
-    pub or_earlier: bool,
+    pub at_or_before: bool,
 }
 
 /// The given version of a name and all versions registered before it, latest first. Without a
@@ -77,7 +77,7 @@ fn blame_within(
         bytes += record.document.bytes().len();
         if bytes > most_bytes {
             for (line, _) in open {
-                lines[line].or_earlier = true;
+                lines[line].at_or_before = true;
             }
             break;
         }
@@ -87,7 +87,7 @@ fn blame_within(
                 let before = same.remove(&pointer)?;
                 match before {
                     Some(_) => lines[line].origin = origin,
-                    None => lines[line].or_earlier = true,
+                    None => lines[line].at_or_before = true,
                 }
                 Some((line, before?))
             })
@@ -117,9 +117,12 @@ fn collect(pointer: String, value: &Value, lines: &mut Vec<BlamedValue>) {
                 collect(format!("{pointer}/{i}"), value, lines);
             }
         }
-        value => {
-            lines.push(BlamedValue { pointer, value: value.clone(), origin: 0, or_earlier: false })
-        }
+        value => lines.push(BlamedValue {
+            pointer,
+            value: value.clone(),
+            origin: 0,
+            at_or_before: false,
+        }),
     }
 }
 

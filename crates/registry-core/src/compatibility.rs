@@ -9,7 +9,7 @@ mod mode;
 use std::sync::LazyLock;
 
 use schema_compat::{
-    compatibility::{Budget, Demand, Difference, Side, UndecidedCheck, Verdict, covers},
+    compatibility::{Assertion, Budget, Difference, Side, UndecidedCheck, Verdict, covers},
     name::{Definition, SchemaName},
 };
 use serde_json::{Value, json};
@@ -57,20 +57,20 @@ pub struct Comparison {
     /// Breaking changes with counterexamples.
     pub differences: Vec<Difference>,
     /// Checks that could not be decided.
-    pub doubts: Vec<UndecidedCheck>,
+    pub undecided_checks: Vec<UndecidedCheck>,
 }
 
 impl Comparison {
     /// The findings of a comparison with itself.
     pub(crate) fn identical() -> Self {
-        Self { is_identical: true, differences: Vec::new(), doubts: Vec::new() }
+        Self { is_identical: true, differences: Vec::new(), undecided_checks: Vec::new() }
     }
 
     fn add(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Yes => {}
             Verdict::No(difference) => self.differences.push(difference),
-            Verdict::Undecided(doubt) => self.doubts.push(doubt),
+            Verdict::Undecided(doubt) => self.undecided_checks.push(doubt),
         }
     }
 
@@ -78,7 +78,7 @@ impl Comparison {
     pub fn outcome(&self) -> Outcome {
         if !self.differences.is_empty() {
             Outcome::Breaking
-        } else if !self.doubts.is_empty() {
+        } else if !self.undecided_checks.is_empty() {
             Outcome::Undecided
         } else if self.is_identical {
             Outcome::Identical
@@ -256,7 +256,7 @@ fn skills(
 ) {
     let (Entity::Agent(old), Entity::Agent(new)) = (old, new) else { return };
     for direction in directions {
-        let (given, wanted, refused_by) = match direction {
+        let (given, wanted, rejected_by) = match direction {
             CompatibilityDirection::Forward => (new, old, Side::Old),
             CompatibilityDirection::Backward | CompatibilityDirection::Full => {
                 (old, new, Side::New)
@@ -265,14 +265,14 @@ fn skills(
         for skill in &given.skills {
             if wanted.skill(&skill.id).is_none() {
                 let index = given.skills.iter().position(|other| other.id == skill.id);
-                let index = index.filter(|_| refused_by == Side::Old);
+                let index = index.filter(|_| rejected_by == Side::Old);
                 let pointer = index.map_or("/skills".to_owned(), |i| format!("/skills/{i}"));
                 found.differences.push(Difference {
-                    demand: Demand::Part(format!("the skill `{}`", skill.id)),
+                    assertion: Assertion::Part(format!("the skill `{}`", skill.id)),
                     pointer,
-                    elsewhere: None,
+                    referenced_location: None,
                     instance: None,
-                    refused_by,
+                    rejected_by,
                 });
             }
         }
@@ -294,7 +294,7 @@ fn hidden(old: &Entity, new: &Entity, found: &mut Comparison) {
     };
     if hidden(old) != hidden(new) {
         found.is_identical = false;
-        found.doubts.push(UndecidedCheck {
+        found.undecided_checks.push(UndecidedCheck {
             pointer: "/source".to_owned(),
             reason:
                 "`hideFields` differs, and the schemas do not say which arguments callers may send"

@@ -121,7 +121,7 @@ type Documents<'a> = BTreeMap<&'a Key, Arc<Document>>;
 
 impl<'a> Bump<'a> {
     fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
-        Self { catalog, batch, renamed: BTreeMap::new(), budget: Budget::of_batch() }
+        Self { catalog, batch, renamed: BTreeMap::new(), budget: Budget::for_batch() }
     }
 
     fn resolve(mut self) -> Result<ResolvedBatch, NoNextVersion> {

@@ -4,11 +4,11 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::visible::escape_invisible;
 use crate::{
     chain::Revision,
     reference::Key,
     timestamp::{Date, Timestamp},
+    visible::escape_invisible,
 };
 
 /// The lifecycle state of an entity.

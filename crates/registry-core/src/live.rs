@@ -98,7 +98,7 @@ pub fn compare(
     let Entity::Server(registered) = record.document.entity() else {
         return Err(NotRegistered(server.clone()));
     };
-    let (budget, forms) = (Budget::of_batch(), schema_inline::InlineBudget::for_server());
+    let (budget, forms) = (Budget::for_batch(), schema_inline::InlineBudget::for_server());
     let mut comparison = Comparison { catalog, server, budget, forms, found: Vec::new() };
     comparison.server(registered, live);
     let mut found = comparison.found;
@@ -109,7 +109,7 @@ pub fn compare(
 /// Compares a live tool with a registered tool that has it as its source.
 pub fn compare_tool(catalog: &Catalog, registered: &Tool, live: &Value) -> Vec<LiveDifference> {
     let Some(source) = registered.source() else { return Vec::new() };
-    let (budget, forms) = (Budget::of_one(), schema_inline::InlineBudget::for_server());
+    let (budget, forms) = (Budget::for_pair(), schema_inline::InlineBudget::for_server());
     let server = &source.server_key();
     let mut comparison = Comparison { catalog, server, budget, forms, found: Vec::new() };
     comparison.tool(registered, live);

@@ -4,8 +4,7 @@ use std::{fmt, sync::Arc};
 
 use serde::Serialize;
 
-use crate::kind::Kind;
-use crate::visible::escape_invisible;
+use crate::{kind::Kind, visible::escape_invisible};
 
 const LONGEST: usize = 128;
 /// With a namespace: the limit of the MCP registry for server names.

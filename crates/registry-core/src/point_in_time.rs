@@ -2,10 +2,10 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::visible::escape_invisible;
 use crate::{
     chain::Revision,
     timestamp::{Date, InvalidTimestamp, Timestamp},
+    visible::escape_invisible,
 };
 
 /// A point in a registry's history.

@@ -6,11 +6,11 @@ use schema_compat::{json_schema::each_object_at, name::SchemaName, pointer::Loca
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
-use crate::visible::escape_invisible;
 use crate::{
     kind::{InvalidKind, Kind},
     name::{InvalidName, Name},
     version::{InvalidVersion, Version},
+    visible::escape_invisible,
 };
 
 /// The identity of an entity: kind, name and exact version, ordered in this sequence.

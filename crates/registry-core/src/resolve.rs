@@ -13,7 +13,6 @@ use semver::VersionReq;
 
 pub use unresolved::{Candidate, MismatchReason, Unresolved};
 
-use crate::visible::escape_invisible;
 use crate::{
     catalog::{Catalog, Record},
     kind::{InvalidKind, Kind},
@@ -22,6 +21,7 @@ use crate::{
     name::{InvalidName, Name},
     reference::Key,
     version::Version,
+    visible::escape_invisible,
 };
 
 /// A version constraint.

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use schema_compat::{
-    json_schema::{Holds, each_object, holds, reference_of},
+    json_schema::{MemberContent, each_object, member_content, reference_of},
     pointer::pointer_join,
 };
 use serde_json::{Map, Value};
@@ -101,9 +101,9 @@ impl Inliner<'_> {
             if form.contains_key(name) {
                 continue;
             }
-            let value = match (holds(name), value) {
-                (Holds::Data, _) => value.clone(),
-                (Holds::Named, Value::Object(named)) => self.named(named, root)?,
+            let value = match (member_content(name), value) {
+                (MemberContent::Data, _) => value.clone(),
+                (MemberContent::Named, Value::Object(named)) => self.named(named, root)?,
                 _ => self.schema(value, root)?,
             };
             form.insert(name.clone(), value);

@@ -8,24 +8,24 @@
 mod arena;
 mod arrays;
 mod cases;
-mod circle;
+mod cycle;
 mod decide;
 mod empty;
+mod equality;
 mod eval;
-mod given;
 mod logic;
 mod lower;
 mod names;
 mod objects;
 mod prover;
-mod refusing;
 mod regex;
+mod rejection;
 mod rules;
-mod same;
 mod sample;
 mod scalars;
-mod texts;
+mod strings;
 mod unevaluated;
+mod value_set;
 
 use std::fmt;
 
@@ -50,17 +50,17 @@ pub struct Budget(usize);
 
 impl Budget {
     /// The budget for two versions with two schemas each, compared in both directions.
-    pub fn of_one() -> Self {
+    pub fn for_pair() -> Self {
         Self(4 * limits::COMPARISON_STEPS)
     }
 
     /// The budget for all comparisons of one batch.
-    pub fn of_batch() -> Self {
+    pub fn for_batch() -> Self {
         Self(limits::BATCH_COMPARISON_STEPS)
     }
 
     /// A budget with this number of steps.
-    pub fn of(steps: usize) -> Self {
+    pub fn with_steps(steps: usize) -> Self {
         Self(steps)
     }
 
@@ -102,7 +102,7 @@ pub enum Verdict {
 
 /// The cause of a rejection: a keyword, a schema or a missing part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Demand {
+pub enum Assertion {
     /// A JSON Schema keyword.
     Keyword(&'static str),
     /// A whole schema: `false`, or the keyword is unknown.
@@ -111,7 +111,7 @@ pub enum Demand {
     Part(String),
 }
 
-impl Demand {
+impl Assertion {
     /// The keyword, if there is one.
     pub fn keyword(&self) -> Option<&'static str> {
         match self {
@@ -121,7 +121,7 @@ impl Demand {
     }
 }
 
-impl fmt::Display for Demand {
+impl fmt::Display for Assertion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Keyword(keyword) => write!(f, "`{keyword}`"),
@@ -135,38 +135,39 @@ impl fmt::Display for Demand {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
     /// The rejecting keyword, or the missing part.
-    pub demand: Demand,
+    pub assertion: Assertion,
     /// JSON pointer into the new document; to the `$ref` if the keyword is in another document.
     pub pointer: String,
     /// The location of the keyword in another document or version:
     /// `in schema/A@1.0.0 at /schema/type`, or `at /outputSchema/type` of the old version.
-    pub elsewhere: Option<String>,
+    pub referenced_location: Option<String>,
     /// A value that one version accepts and the other rejects; absent for missing parts.
     pub instance: Option<Value>,
     /// The version that rejects the value.
-    pub refused_by: Side,
+    pub rejected_by: Side,
 }
 
 impl Difference {
     /// Describes the counterexample, if there is one.
     pub fn example(&self) -> Option<String> {
-        let Self { demand, instance, .. } = self;
-        instance.as_ref().map(|value| format!("{demand} rejects {}", shortened(value)))
+        let Self { assertion, instance, .. } = self;
+        instance.as_ref().map(|value| format!("{assertion} rejects {}", shortened(value)))
     }
 
     /// Describes the difference; `old` and `new` name the versions.
     pub fn explain(&self, old: &dyn fmt::Display, new: &dyn fmt::Display) -> String {
-        let Self { demand, elsewhere, instance, refused_by, .. } = self;
-        let place = elsewhere.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
-        match (instance.as_ref().map(shortened), refused_by) {
+        let Self { assertion, referenced_location, instance, rejected_by, .. } = self;
+        let place =
+            referenced_location.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
+        match (instance.as_ref().map(shortened), rejected_by) {
             (Some(value), Side::New) => {
-                format!("{demand}{place} rejects a value that {old} accepts: {value}")
+                format!("{assertion}{place} rejects a value that {old} accepts: {value}")
             }
             (Some(value), Side::Old) => {
-                format!("{demand} of {old}{place} rejects a value that {new} accepts: {value}")
+                format!("{assertion} of {old}{place} rejects a value that {new} accepts: {value}")
             }
-            (None, Side::New) => format!("{demand} of {old} was removed"),
-            (None, Side::Old) => format!("{demand} is not in {old}"),
+            (None, Side::New) => format!("{assertion} of {old} was removed"),
+            (None, Side::Old) => format!("{assertion} is not in {old}"),
         }
     }
 }

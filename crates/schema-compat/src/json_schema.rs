@@ -9,7 +9,7 @@ use crate::{name::SchemaName, pointer::Location};
 
 /// The content of a member of a schema object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
+pub enum MemberContent {
     /// Schemas under names that are not keywords.
     Named,
     /// Data that may look like a schema.
@@ -22,12 +22,12 @@ pub enum Holds {
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// The content of the member with this name.
-pub fn holds(name: &str) -> Holds {
+pub fn member_content(name: &str) -> MemberContent {
     match name {
         "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
-        | "dependencies" => Holds::Named,
-        "const" | "enum" | "default" | "examples" => Holds::Data,
-        _ => Holds::Other,
+        | "dependencies" => MemberContent::Named,
+        "const" | "enum" | "default" | "examples" => MemberContent::Data,
+        _ => MemberContent::Other,
     }
 }
 
@@ -36,9 +36,11 @@ pub fn each_part<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
     match value {
         Value::Object(map) => {
             for (name, value) in map {
-                match (holds(name), value) {
-                    (Holds::Data, _) => {}
-                    (Holds::Named, Value::Object(named)) => named.values().for_each(&mut *visit),
+                match (member_content(name), value) {
+                    (MemberContent::Data, _) => {}
+                    (MemberContent::Named, Value::Object(named)) => {
+                        named.values().for_each(&mut *visit)
+                    }
                     _ => visit(value),
                 }
             }
@@ -72,9 +74,9 @@ pub fn each_object_at(
         Value::Object(map) => {
             visit(map, at);
             for (name, value) in map {
-                match (holds(name), value) {
-                    (Holds::Data, _) => {}
-                    (Holds::Named, Value::Object(named)) => {
+                match (member_content(name), value) {
+                    (MemberContent::Data, _) => {}
+                    (MemberContent::Named, Value::Object(named)) => {
                         let at = at.member(name);
                         for (name, value) in named {
                             each_object_at(value, at.member(name), visit);
@@ -99,9 +101,9 @@ pub fn map_objects(schema: &Value, change: &mut dyn FnMut(&mut Map<String, Value
         Value::Object(map) => {
             let mut copy = Map::new();
             for (name, value) in map {
-                let value = match (holds(name), value) {
-                    (Holds::Data, _) => value.clone(),
-                    (Holds::Named, Value::Object(named)) => {
+                let value = match (member_content(name), value) {
+                    (MemberContent::Data, _) => value.clone(),
+                    (MemberContent::Named, Value::Object(named)) => {
                         let copied = named.iter().map(|(n, v)| (n.clone(), map_objects(v, change)));
                         Value::Object(copied.collect())
                     }

@@ -118,7 +118,7 @@ impl Validator {
         let seen = errors.filter(problem::is_seen).take(limits::VIOLATIONS);
         let violation = |error: jsonschema::ValidationError<'_>| Violation {
             pointer: problem::cut(error.instance_path().as_str(), POINTER_BYTES),
-            message: problem::of_value(&error, instance),
+            message: problem::violation_message(&error, instance),
         };
         let mut found: Vec<_> = seen.map(violation).collect();
         if found.is_empty() {
@@ -202,7 +202,7 @@ pub fn compile<'a>(
     let states = all().map(states::most_states).max().unwrap_or(0);
     let quoted = all().map(most_quoted).max().unwrap_or(0);
     let compiled =
-        build(schema, draft, &needed).map_err(|e| problem::of_build(schema, draft, &e))?;
+        build(schema, draft, &needed).map_err(|e| problem::from_build(schema, draft, &e))?;
     Ok(Validator { compiled, states, quoted })
 }
 
@@ -215,7 +215,7 @@ pub fn problems_if_referred_to(schema: &Value) -> Vec<InvalidSchema> {
     let built = needed(schema, &|_| Some(anything)).and_then(|mut needed| {
         needed.insert(uri.to_owned(), schema);
         build(&reference, Draft::Draft202012, &needed)
-            .map_err(|e| problem::of_build(schema, draft(schema), &e))
+            .map_err(|e| problem::from_build(schema, draft(schema), &e))
     });
     let referred = |problem: InvalidSchema| {
         let pointer = problem.pointer().to_owned();

@@ -40,7 +40,7 @@ pub(super) async fn run(session: &Session, args: &CompatArgs) -> Result<(), Fail
         Direction::Full => compatibility::CompatibilityDirection::Full,
     };
     let resolve = |key: &Key| known.documents.get(key).map(|document| document.entity());
-    let comparison = compare(before, after, direction, &resolve, &mut Budget::of_one());
+    let comparison = compare(before, after, direction, &resolve, &mut Budget::for_pair());
     let compared = ReplacementComparison {
         old: old.version.clone(),
         new: new.version.clone(),

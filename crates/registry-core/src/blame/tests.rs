@@ -41,7 +41,7 @@ fn blamed(catalog: &Catalog, version: Option<&str>, limits: (usize, usize)) -> V
     let lines = blame_within(limits, &versions).into_iter();
     let lines = lines.filter(|line| line.pointer.starts_with("/schema"));
     let text = |line: super::BlamedValue| {
-        let earlier = if line.or_earlier { " or earlier" } else { "" };
+        let earlier = if line.at_or_before { " or earlier" } else { "" };
         let version = &versions[line.origin].document.key().version;
         format!("{} {version}{earlier}", &line.pointer["/schema".len()..])
     };

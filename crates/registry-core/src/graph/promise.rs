@@ -37,7 +37,7 @@ pub(super) fn promises(
     dependents: &[Arc<Document>],
 ) -> Promises {
     let world = World::new(catalog, (old.key(), new), dependents);
-    let mut budget = Budget::of_batch();
+    let mut budget = Budget::for_batch();
     let mut compared = HashMap::new();
     let before = std::iter::once(old).chain(dependents.iter().map(|document| &**document));
     for document in before {
@@ -46,8 +46,8 @@ pub(super) fn promises(
         let (before, after) = (document.entity(), after.entity());
         let mut found =
             compare(before, after, CompatibilityDirection::Backward, &resolve, &mut budget);
-        let places = found.differences.iter_mut().filter_map(|found| found.elsewhere.as_mut());
-        for text in places.chain(found.doubts.iter_mut().map(|doubt| &mut doubt.reason)) {
+        let places = found.differences.iter_mut().filter_map(|found| found.referenced_location.as_mut());
+        for text in places.chain(found.undecided_checks.iter_mut().map(|doubt| &mut doubt.reason)) {
             *text = world.told(text);
         }
         compared.insert(document.key(), found);
@@ -143,7 +143,7 @@ fn own(document: &Document, found: &Comparison) -> Vec<Diagnostic> {
         Diagnostic::warning(Code::CompatibilityUndecided, doubt.pointer.clone(), message)
     };
     let breaks = found.differences.iter().map(breaks);
-    let all = breaks.chain(found.doubts.iter().map(doubt));
+    let all = breaks.chain(found.undecided_checks.iter().map(doubt));
     all.map(|found| found.for_change(0, document.key())).collect()
 }
 
@@ -164,7 +164,7 @@ fn call(
             Diagnostic::error(Code::BreakingChange, reference.pointer.clone(), message)
         }
         Outcome::Undecided => {
-            let doubt = found.doubts.first()?;
+            let doubt = found.undecided_checks.first()?;
             let message = format!(
                 "compatibility of {name} with {before} could not be decided at {}: {}",
                 doubt.pointer, doubt.reason
@@ -191,6 +191,6 @@ fn for_skill(found: &Comparison, target: &Entity, skill: Option<&str>) -> Compar
         at.is_some_and(|at| skill.is_none_or(|skill| at.id == skill))
     };
     found.differences.retain(|difference| concerns(&difference.pointer));
-    found.doubts.retain(|doubt| concerns(&doubt.pointer));
+    found.undecided_checks.retain(|doubt| concerns(&doubt.pointer));
     found
 }

@@ -233,12 +233,14 @@ impl Comparison<'_> {
         }
         let forward = compare(old, new, CompatibilityDirection::Forward, resolve, &mut self.budget);
         // Existing calls keep working, but the schema may have become wider.
-        if let (true, Some(doubt)) = (forward.differences.is_empty(), forward.doubts.first()) {
+        if let (true, Some(doubt)) =
+            (forward.differences.is_empty(), forward.undecided_checks.first())
+        {
             let what = "the schema is compatible; it may be wider or narrower";
             self.add(Class::Compatible, tool, &doubt.pointer, what);
             return false;
         }
-        let more = compatibility::Comparison { doubts: Vec::new(), ..forward };
+        let more = compatibility::Comparison { undecided_checks: Vec::new(), ..forward };
         self.compared(Class::Compatible, tool, &more);
         more.differences.is_empty()
     }
@@ -247,14 +249,14 @@ impl Comparison<'_> {
     fn compared(&mut self, class: Class, tool: &str, comparison: &compatibility::Comparison) {
         for difference in &comparison.differences {
             let what = difference.explain(&"the registered one", &"the live one");
-            let SchemaDifference { demand, pointer, instance, .. } = difference;
+            let SchemaDifference { assertion, pointer, instance, .. } = difference;
             self.found.push(LiveDifference {
-                keyword: demand.keyword().map(str::to_owned),
+                keyword: assertion.keyword().map(str::to_owned),
                 instance: instance.clone(),
                 ..LiveDifference::new(class, tool, pointer, what)
             });
         }
-        for doubt in &comparison.doubts {
+        for doubt in &comparison.undecided_checks {
             let what = format!("compatibility could not be decided: {}", doubt.reason);
             self.add(Class::Undecided, tool, &doubt.pointer, what);
         }

@@ -28,7 +28,7 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     let broken: BTreeSet<usize> =
         found.iter().filter(|d| unusable.contains(&d.code)).filter_map(|d| d.change).collect();
     let mut releases = HashMap::new();
-    let mut budget = Budget::of_batch();
+    let mut budget = Budget::for_batch();
     let new = proposal.new.iter().map(|new| (new, true));
     let restored = proposal.restored.iter().map(|restored| (restored, false));
     for (new, is_new) in new.chain(restored) {
@@ -85,7 +85,7 @@ impl Check<'_, '_> {
             let problem = (self.report)(Code::BreakingChange, difference.pointer.clone(), message);
             self.new.report(found, problem.with_help(self.help()));
         }
-        self.doubts(&comparison, version, found);
+        self.undecided_checks(&comparison, version, found);
     }
 
     /// Compares an existing newer release with this one.
@@ -107,8 +107,13 @@ impl Check<'_, '_> {
         }
     }
 
-    fn doubts(&self, comparison: &Comparison, version: &Version, found: &mut Vec<Diagnostic>) {
-        for doubt in &comparison.doubts {
+    fn undecided_checks(
+        &self,
+        comparison: &Comparison,
+        version: &Version,
+        found: &mut Vec<Diagnostic>,
+    ) {
+        for doubt in &comparison.undecided_checks {
             let message =
                 format!("compatibility with {version} could not be decided: {}", doubt.reason);
             let problem =

@@ -335,7 +335,7 @@ mod tests {
     fn each_composition_gets_share_of_budget() {
         use crate::limits;
         use schema_compat::compatibility::Budget;
-        let mut pool = Budget::of(limits::FLOW_STEPS);
+        let mut pool = Budget::with_steps(limits::FLOW_STEPS);
         for left in (1..=1_000).rev() {
             let share = pool.divided(left, limits::FLOW_STEPS_EACH);
             let mut budget = share.clone();

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::schema::{rewrite_object, wrapped};
 use self::{
-    demand::{Fit, Sink},
+    demand::{Destination, Fit},
     label::{Given, Label},
     schema::Kinds,
     shape::{Origin, Shape},
@@ -115,7 +115,7 @@ pub fn check(
     if let Some(demanded) = &own.output {
         let whose = "the output schema of the composition";
         let at = trial::RESULT.to_owned();
-        let sink = Sink { subject: "result", whose, demanded, at, remedy: None };
+        let sink = Destination { subject: "result", whose, demanded, at, remedy: None };
         checker.fits(&output, &sink);
     }
     checker.finish()
@@ -215,7 +215,7 @@ impl Checker<'_> {
     fn takes_array(&mut self, given: &Given, subject: &str, whose: &str, at: Location<'_>) {
         let demanded = &json!({ "type": "array" });
         let remedy = Some("bind an array");
-        let sink = Sink { subject, whose, demanded, at: at.to_string(), remedy };
+        let sink = Destination { subject, whose, demanded, at: at.to_string(), remedy };
         self.fits(given, &sink);
     }
 
@@ -226,8 +226,13 @@ impl Checker<'_> {
         let any = json!({ "type": "object" });
         let demanded = tool.input.as_ref().unwrap_or(&any);
         let place = at.to_string();
-        let sink =
-            |demanded| Sink { subject, whose: &whose, demanded, at: place.clone(), remedy: None };
+        let sink = |demanded| Destination {
+            subject,
+            whose: &whose,
+            demanded,
+            at: place.clone(),
+            remedy: None,
+        };
         // A tool requires an object even if its schema does not say so.
         let is_object = schema::kinds(demanded) == Kinds::OBJECT;
         if !is_object && matches!(target, Target::Tool(_)) {

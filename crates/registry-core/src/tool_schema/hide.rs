@@ -11,7 +11,7 @@ mod tests;
 use std::{cell::Cell, collections::BTreeSet};
 
 use schema_compat::{
-    json_schema::{Holds, each_object, holds, reference_of},
+    json_schema::{MemberContent, each_object, member_content, reference_of},
     pointer::pointer_join,
 };
 use serde_json::{Map, Value};
@@ -252,8 +252,8 @@ fn local_references(member: &str, value: &Value) -> Option<Vec<(String, String)>
         }
     };
     match (holds(member), value) {
-        (Holds::Data, _) => {}
-        (Holds::Named, Value::Object(named)) => {
+        (MemberContent::Data, _) => {}
+        (MemberContent::Named, Value::Object(named)) => {
             named.values().for_each(|schema| each_object(schema, &mut visit));
         }
         _ if member == "$ref" => each_object(&serde_json::json!({ "$ref": value }), &mut visit),

@@ -168,7 +168,7 @@ fn judge(seed: u64, totals: &mut Totals) {
     let Ok(spec) = Spec::parse(&case.spec) else {
         panic!("{}: {:?}", case.spec, Spec::parse(&case.spec))
     };
-    let mut budget = Budget::of_batch();
+    let mut budget = Budget::for_batch();
     let found = checked(&case, &spec, &mut budget);
     totals.budgets.push(budget);
     let mut may_fail = BTreeSet::new();
@@ -293,7 +293,7 @@ fn print_one_case() {
         let of = |checked: Option<&Checked>| schema(checked).map(|s| s.to_string());
         println!("{name}: {:?} -> {:?}", of(tool.input.as_ref()), of(tool.output.as_ref()));
     }
-    for mismatch in checked(&case, &Spec::parse(&case.spec).unwrap(), &mut Budget::of_batch()) {
+    for mismatch in checked(&case, &Spec::parse(&case.spec).unwrap(), &mut Budget::for_batch()) {
         println!("{mismatch:#?}");
     }
 }

@@ -67,13 +67,13 @@ pub fn compared(
         Outcome::Breaking => v1::Compatibility::Breaking,
     };
     let difference = |difference: &Difference| v1::SchemaDifference {
-        keyword: difference.demand.keyword().map(str::to_owned),
+        keyword: difference.assertion.keyword().map(str::to_owned),
         pointer: difference.pointer.clone(),
         instance: (difference.instance.as_ref().map(ToString::to_string))
             .filter(|instance| instance.len() <= limits::COMPARISON_INSTANCE_BYTES),
-        refused_by_old: difference.refused_by == Side::Old,
+        refused_by_old: difference.rejected_by == Side::Old,
         message: difference.explain(old, new),
-        elsewhere: difference.elsewhere.clone(),
+        elsewhere: difference.referenced_location.clone(),
     };
     let doubt = |UndecidedCheck { pointer, reason }: &UndecidedCheck| v1::SchemaDoubt {
         pointer: pointer.clone(),
@@ -83,7 +83,7 @@ pub fn compared(
     v1::Comparison {
         compatibility: compatibility.into(),
         differences: found.differences.iter().take(most).map(difference).collect(),
-        doubts: found.doubts.iter().take(most).map(doubt).collect(),
+        doubts: found.undecided_checks.iter().take(most).map(doubt).collect(),
     }
 }
 

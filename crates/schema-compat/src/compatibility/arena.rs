@@ -35,7 +35,7 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    fn of(schema: &Value) -> Self {
+    fn from_schema(schema: &Value) -> Self {
         schema.get("$schema").and_then(Value::as_str).map_or(Self::Draft202012, Self::named)
     }
 
@@ -121,7 +121,7 @@ impl<'a> Arena<'a> {
 
     fn add_document(&mut self, root: &'a Value, at: &str, key: Option<SchemaName>) -> usize {
         let (mut anchors, mut has_resources) = (BTreeMap::new(), false);
-        let (dialect, mut places) = (Dialect::of(root), Vec::new());
+        let (dialect, mut places) = (Dialect::from_schema(root), Vec::new());
         let mut objects = 0;
         each_object_at(root, Location::ROOT, &mut |map, place| {
             objects += 1;

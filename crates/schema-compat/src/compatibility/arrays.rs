@@ -4,9 +4,9 @@
 use serde_json::Value;
 
 use super::{
-    given::Facts,
     prover::{Failure, Goal, Prover, Stop},
     rules::{Contains, Rules, Types},
+    value_set::Facts,
 };
 
 /// Maximum length of arrays in counterexamples.
@@ -20,7 +20,7 @@ impl Prover<'_> {
         failures: &mut Vec<Failure>,
     ) -> Result<(), Stop> {
         let rules = self.arena.rules(goal.wanted);
-        let array = goal.given.clone().of_types(Types::ARRAY);
+        let array = goal.given.clone().with_types(Types::ARRAY);
         let goal = &Goal { given: array, ..goal.clone() };
         if facts.count.min < rules.count.min {
             let samples = self.samples(&goal.given)?;
@@ -58,7 +58,7 @@ impl Prover<'_> {
             if facts.count.max <= position as u64 {
                 break;
             }
-            let parts = facts.of_item(position);
+            let parts = facts.item_schemas(position);
             let below = self.below(goal, &parts, wanted)?;
             let found = self.prove(&below)?;
             if !found.is_empty() && self.ends_before(facts, position, goal.level)? {
@@ -74,7 +74,7 @@ impl Prover<'_> {
     /// Whether no array reaches this position because no item matches an earlier one.
     fn ends_before(&mut self, facts: &Facts, position: usize, level: usize) -> Result<bool, Stop> {
         for earlier in 0..position.min(facts.prefix() + 1) {
-            let part = self.given(facts.of_item(earlier))?;
+            let part = self.given(facts.item_schemas(earlier))?;
             if self.is_empty(&part, level + 1)? {
                 return Ok(true);
             }
@@ -98,7 +98,7 @@ impl Prover<'_> {
                 let mut parts = vec![contains.schema];
                 // If all items have the same schemas, these apply to counted items as well.
                 if facts.prefix() == 0 {
-                    parts.extend(facts.of_item(0));
+                    parts.extend(facts.item_schemas(0));
                 }
                 let part = self.given(parts)?;
                 enough = self.holds(&part, wanted.schema, level)?;
@@ -107,7 +107,7 @@ impl Prover<'_> {
         if !enough && facts.count.min >= wanted.min {
             enough = true;
             for position in 0..=facts.prefix() {
-                let part = self.given(facts.of_item(position))?;
+                let part = self.given(facts.item_schemas(position))?;
                 enough = enough && self.holds(&part, wanted.schema, level)?;
             }
         }
@@ -142,7 +142,7 @@ impl Prover<'_> {
         }
         let mut items = Vec::new();
         for position in 0..usize::try_from(count).unwrap_or(0) {
-            let part = self.given(facts.of_item(position))?;
+            let part = self.given(facts.item_schemas(position))?;
             let values = self.samples(&part)?;
             let fresh = values.iter().find(|value| !facts.is_unique || !items.contains(*value));
             let numbered = || facts.is_unique.then(|| Value::String(format!("item {position}")));
@@ -156,7 +156,7 @@ impl Prover<'_> {
     fn twins(&mut self, facts: &Facts) -> Result<Vec<Value>, Stop> {
         let mut found = Vec::new();
         for position in [0, facts.prefix()] {
-            let part = self.given(facts.of_item(position))?;
+            let part = self.given(facts.item_schemas(position))?;
             for item in self.samples(&part)?.into_iter().take(2) {
                 let count = facts.count.min.clamp(2, LONGEST);
                 for array in self.array_of(facts, count)? {

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::{
-    Budget, Demand, Difference, Resolve, Side, UndecidedCheck, Verdict,
+    Assertion, Budget, Difference, Resolve, Side, UndecidedCheck, Verdict,
     arena::{Arena, Id},
     prover::{Failure, Goal, Prover, Stop},
     regex,
@@ -59,7 +59,7 @@ pub fn covers<'a>(
     budget.spend(share - question.prover.left());
     match outcome {
         Ok(failures) if failures.is_empty() => Verdict::Yes,
-        Err(Unproved::Circle(circle)) => question.circular(circle),
+        Err(Unproved::Cycle(circle)) => question.circular(circle),
         Ok(failures) => question.disprove(&failures, resolve, budget),
         Err(Unproved::Stop) => question.disprove(&[], resolve, budget),
     }
@@ -93,7 +93,7 @@ struct Question<'a> {
 enum Unproved {
     Stop,
     /// A cycle of references contains this node.
-    Circle(Id),
+    Cycle(Id),
 }
 
 impl From<Stop> for Unproved {
@@ -104,8 +104,8 @@ impl From<Stop> for Unproved {
 
 impl<'a> Question<'a> {
     fn prove(&mut self) -> Result<Vec<Failure>, Unproved> {
-        if let Some(circle) = self.prover.circle([self.given, self.wanted])? {
-            return Err(Unproved::Circle(circle));
+        if let Some(circle) = self.prover.find_cycle([self.given, self.wanted])? {
+            return Err(Unproved::Cycle(circle));
         }
         let given = self.prover.given([self.given])?;
         let (wanted, anchor) = (self.wanted, self.own);
@@ -122,13 +122,13 @@ impl<'a> Question<'a> {
         let more = self.with_last_steps(budget, Self::last_candidates);
         let share = budget.share();
         let candidates = failures.iter().flat_map(|failure| &failure.candidates).chain(&more);
-        let steps = self.cost_of_judging(share).saturating_add(size(candidates) / 8);
+        let steps = self.validation_cost(share).saturating_add(size(candidates) / 8);
         budget.spend(steps);
         if steps > share {
             return self.too_long();
         }
         let (given, wanted) = (self.json(self.given), self.json(self.wanted));
-        if let Some(judges) = Judges::of(given, wanted, resolve) {
+        if let Some(judges) = Validators::compile(given, wanted, resolve) {
             for failure in failures {
                 if let Some(instance) = failure.candidates.iter().find(|v| judges.differ(v)) {
                     return self.no(failure, instance.clone());
@@ -136,7 +136,10 @@ impl<'a> Question<'a> {
             }
             if let Some(instance) = more.into_iter().find(|value| judges.differ(value)) {
                 let keyword = self.with_last_steps(budget, |question| {
-                    question.prover.refusing(question.wanted, &instance).unwrap_or_default()
+                    question
+                        .prover
+                        .rejecting_keyword(question.wanted, &instance)
+                        .unwrap_or_default()
                 });
                 let (wanted, anchor, candidates) = (self.wanted, self.own, Vec::new());
                 let root = Failure { keyword, wanted, anchor, candidates, is_definite: true };
@@ -170,7 +173,7 @@ impl<'a> Question<'a> {
     }
 
     /// The cost of compiling all schemas in steps, counted up to `most`.
-    fn cost_of_judging(&self, most: usize) -> usize {
+    fn validation_cost(&self, most: usize) -> usize {
         let mut steps = COMPILING_STEPS;
         for schema in self.prover.arena.schemas() {
             each_object(schema, &mut |map| {
@@ -187,16 +190,16 @@ impl<'a> Question<'a> {
     }
 
     fn no(&self, failure: &Failure, instance: Value) -> Verdict {
-        let Place { demand, pointer, elsewhere } = self.place(failure);
+        let Place { assertion, pointer, referenced_location } = self.place(failure);
         let instance = Some(instance);
-        let refused_by = self.wanted_in;
-        Verdict::No(Difference { demand, pointer, elsewhere, instance, refused_by })
+        let rejected_by = self.wanted_in;
+        Verdict::No(Difference { assertion, pointer, referenced_location, instance, rejected_by })
     }
 
     fn undecided(&self, failure: &Failure) -> Verdict {
-        let Place { demand, pointer, elsewhere } = self.place(failure);
-        let place = elsewhere.map(|place| format!(" ({place})")).unwrap_or_default();
-        let reason = format!("{demand}{place} could not be compared");
+        let Place { assertion, pointer, referenced_location } = self.place(failure);
+        let place = referenced_location.map(|place| format!(" ({place})")).unwrap_or_default();
+        let reason = format!("{assertion}{place} could not be compared");
         Verdict::Undecided(UndecidedCheck { pointer, reason })
     }
 
@@ -226,33 +229,33 @@ impl<'a> Question<'a> {
         };
         let is_elsewhere = wanted != anchor;
         let own = if is_elsewhere && self.wanted_in == Side::New { Some("$ref") } else { keyword };
-        let elsewhere = is_elsewhere.then(|| {
+        let referenced_location = is_elsewhere.then(|| {
             let place = at(wanted, keyword);
             match arena.key_of(wanted) {
                 Some(key) => format!("in {key} at {place}"),
                 None => format!("at {place}"),
             }
         });
-        let demand = keyword.map_or(Demand::Schema, Demand::Keyword);
-        Place { demand, pointer: at(anchor, own), elsewhere }
+        let assertion = keyword.map_or(Assertion::Schema, Assertion::Keyword);
+        Place { assertion, pointer: at(anchor, own), referenced_location }
     }
 }
 
 /// The rejecting keyword and its location.
 struct Place {
-    demand: Demand,
+    assertion: Assertion,
     pointer: String,
-    elsewhere: Option<String>,
+    referenced_location: Option<String>,
 }
 
 /// The validators of both schemas.
-struct Judges {
+struct Validators {
     given: Validator,
     wanted: Validator,
 }
 
-impl Judges {
-    fn of<'a>(given: &'a Value, wanted: &'a Value, resolve: Resolve<'a>) -> Option<Self> {
+impl Validators {
+    fn compile<'a>(given: &'a Value, wanted: &'a Value, resolve: Resolve<'a>) -> Option<Self> {
         let schema = |name: &SchemaName| Some(resolve(name)?.schema);
         let compiled = |value| compile(value, &schema).ok();
         Some(Self { given: compiled(given)?, wanted: compiled(wanted)? })

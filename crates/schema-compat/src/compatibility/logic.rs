@@ -3,9 +3,9 @@
 
 use super::{
     arena::Id,
-    given::Facts,
     prover::{CANDIDATES, Failure, Goal, Prover, Stop},
     rules::{Conditional, Types},
+    value_set::Facts,
 };
 
 impl Prover<'_> {
@@ -70,7 +70,7 @@ impl Prover<'_> {
             }
             all.push(failures);
         }
-        Ok(vec![self.of_branches_failed(goal, "anyOf", all)?])
+        Ok(vec![self.combine_branch_failures(goal, "anyOf", all)?])
     }
 
     /// One branch accepts everything, and no other branch accepts any of it.
@@ -95,7 +95,7 @@ impl Prover<'_> {
             }
             all.push(vec![self.failure(goal, "oneOf", both)]);
         }
-        Ok(vec![self.of_branches_failed(goal, "oneOf", all)?])
+        Ok(vec![self.combine_branch_failures(goal, "oneOf", all)?])
     }
 
     /// Whether no other branch accepts any given value.
@@ -110,7 +110,7 @@ impl Prover<'_> {
     }
 
     /// Combines the failures of all branches into one.
-    fn of_branches_failed(
+    fn combine_branch_failures(
         &mut self,
         goal: &Goal,
         keyword: &'static str,

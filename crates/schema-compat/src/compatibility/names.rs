@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::{
     arena::Id,
-    given::Facts,
     prover::{Failure, Goal, Prover, Stop},
     rules::Types,
+    value_set::Facts,
 };
 
 /// Names for undeclared properties.
@@ -30,7 +30,7 @@ impl Prover<'_> {
             names.extend(self.pattern(&pattern)?.examples.iter().cloned());
         }
         let spelled = facts.rules.iter().filter_map(|(_, rules)| rules.names);
-        let given = self.given(spelled.collect::<Vec<_>>())?.of_types(Types::STRING);
+        let given = self.given(spelled.collect::<Vec<_>>())?.with_types(Types::STRING);
         if !given.nodes.is_empty() {
             let texts = self.samples(&given)?.into_iter();
             names.extend(texts.filter_map(|text| text.as_str().map(str::to_owned)));
@@ -68,7 +68,7 @@ impl Prover<'_> {
         }
         let parts: Vec<Id> = facts.rules.iter().filter_map(|(_, rules)| rules.names).collect();
         let mut below = self.below(goal, &parts, wanted)?;
-        below.given = below.given.of_types(Types::STRING);
+        below.given = below.given.with_types(Types::STRING);
         for failure in self.prove(&below)? {
             let mut candidates = Vec::new();
             for name in failure.candidates.iter().filter_map(Value::as_str) {

@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use super::{
     arena::Id,
-    given::{Facts, Given},
     prover::{FAILURES, Failure, Goal, Prover, Stop},
     rules::{Needs, Rules, Types},
     sample::size,
+    value_set::{Facts, ValueSet},
 };
 
 impl Prover<'_> {
@@ -23,7 +23,7 @@ impl Prover<'_> {
         failures: &mut Vec<Failure>,
     ) -> Result<(), Stop> {
         let rules = self.arena.rules(goal.wanted);
-        let object = goal.given.clone().of_types(Types::OBJECT);
+        let object = goal.given.clone().with_types(Types::OBJECT);
         let goal = &Goal { given: object, ..goal.clone() };
         self.presence(goal, facts, &rules, failures)?;
         self.named(goal, facts, &rules, failures)?;
@@ -116,7 +116,7 @@ impl Prover<'_> {
         if facts.absent.contains(name) {
             return Ok(true);
         }
-        let schemas = facts.of_property(self, name)?;
+        let schemas = facts.property_schemas(self, name)?;
         let given = self.given(schemas)?;
         self.is_empty(&given, goal.level + 1)
     }
@@ -144,7 +144,7 @@ impl Prover<'_> {
             if facts.absent.contains(&name) {
                 continue;
             }
-            let parts = facts.of_property(self, &name)?;
+            let parts = facts.property_schemas(self, &name)?;
             for schema in wanted {
                 let below = self.below(goal, &parts, schema)?;
                 for mut failure in self.prove(&below)? {
@@ -296,11 +296,11 @@ impl Prover<'_> {
     /// Objects with this property.
     pub(super) fn with_property(
         &mut self,
-        given: &Given,
+        given: &ValueSet,
         facts: &Facts,
         name: &str,
     ) -> Result<Vec<Value>, Stop> {
-        let schemas = facts.of_property(self, name)?;
+        let schemas = facts.property_schemas(self, name)?;
         let part = self.given(schemas)?;
         let values = self.samples(&part)?;
         let bases = self.samples(given)?;
@@ -316,14 +316,14 @@ impl Prover<'_> {
     }
 
     /// An object with more than `most` properties, if that is a small number.
-    fn fullest(&mut self, given: &Given, facts: &Facts, most: u64) -> Result<Vec<Value>, Stop> {
+    fn fullest(&mut self, given: &ValueSet, facts: &Facts, most: u64) -> Result<Vec<Value>, Stop> {
         let mut names: BTreeSet<String> = facts.required.clone();
         names.extend(facts.rules.iter().flat_map(|(_, rules)| rules.properties.keys().cloned()));
         names.extend((0..=most.min(20)).map(|i| format!("p{i}")));
         let mut objects = Vec::new();
         if let Some(mut base) = self.samples(given)?.into_iter().find(Value::is_object) {
             for name in names {
-                let schemas = facts.of_property(self, &name)?;
+                let schemas = facts.property_schemas(self, &name)?;
                 let part = self.given(schemas)?;
                 let value = self.samples(&part)?.into_iter().next();
                 if let (Some(map), Some(value)) = (base.as_object_mut(), value)

@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::{
     Side,
     arena::{Arena, Id},
-    given::{Facts, Given},
     regex::Pattern,
     rules::Types,
     sample::size,
+    value_set::{Facts, ValueSet},
 };
 use crate::limits;
 
@@ -26,7 +26,7 @@ pub(super) struct Stop;
 /// A statement to prove.
 #[derive(Debug, Clone)]
 pub(super) struct Goal {
-    pub(super) given: Given,
+    pub(super) given: ValueSet,
     pub(super) wanted: Id,
     /// The last node on the path in the new document itself.
     pub(super) anchor: Id,
@@ -77,13 +77,13 @@ pub(super) struct Prover<'a> {
     steps: usize,
     /// The current call depth.
     depth: usize,
-    states: HashMap<(Given, Id), State>,
+    states: HashMap<(ValueSet, Id), State>,
     /// The opened goals in order, for discarding results that depend on a failed goal.
-    trail: Vec<(Given, Id)>,
+    trail: Vec<(ValueSet, Id)>,
     /// Results of structural comparisons.
     pub(super) same: HashMap<(Id, Id), bool>,
     pub(super) patterns: HashMap<String, Rc<Pattern>>,
-    pub(super) samples: HashMap<Given, Vec<Value>>,
+    pub(super) samples: HashMap<ValueSet, Vec<Value>>,
     /// The nesting depth of sample construction.
     pub(super) sampling: usize,
     pub(super) evaluated: HashMap<(Id, bool, bool), Option<Id>>,
@@ -176,7 +176,12 @@ impl<'a> Prover<'a> {
     }
 
     /// Whether the goal is provable, for attempts without a report.
-    pub(super) fn holds(&mut self, given: &Given, wanted: Id, level: usize) -> Result<bool, Stop> {
+    pub(super) fn holds(
+        &mut self,
+        given: &ValueSet,
+        wanted: Id,
+        level: usize,
+    ) -> Result<bool, Stop> {
         let goal = Goal { given: given.clone(), wanted, anchor: wanted, level };
         Ok(self.prove(&goal)?.is_empty())
     }
@@ -214,7 +219,7 @@ impl<'a> Prover<'a> {
             return Ok(Vec::new());
         }
         open.truncate(CANDIDATES);
-        let keyword = self.refusing(goal.wanted, &open[0])?;
+        let keyword = self.rejecting_keyword(goal.wanted, &open[0])?;
         let mut failures = vec![self.failure(goal, keyword, open)];
         self.settle(goal, &mut failures)?;
         Ok(failures)
@@ -274,7 +279,7 @@ impl<'a> Prover<'a> {
     }
 
     /// A goal about the same value.
-    pub(super) fn beside(&self, goal: &Goal, given: Given, wanted: Id) -> Goal {
+    pub(super) fn beside(&self, goal: &Goal, given: ValueSet, wanted: Id) -> Goal {
         let anchor = match self.wanted_in {
             Side::New => self.anchor(&[wanted], goal.anchor),
             Side::Old => goal.anchor,

@@ -46,7 +46,7 @@ impl Types {
         })
     }
 
-    pub(super) fn of(value: &Value) -> Self {
+    pub(super) fn of_value(value: &Value) -> Self {
         match value {
             Value::Null => Self::NULL,
             Value::Bool(_) => Self::BOOLEAN,

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Number, Value};
 
 use super::{
-    given::{Facts, Given},
     prover::{Prover, Stop},
     rules::{Range, Types},
-    texts::fitted,
+    strings::fitted,
+    value_set::{Facts, ValueSet},
 };
 
 /// Maximum number of samples per set, and their maximum depth.
@@ -20,7 +20,7 @@ pub(super) const LONGEST_TEXT: usize = 100_000;
 
 impl Prover<'_> {
     /// Sample values that are not known to be rejected.
-    pub(super) fn samples(&mut self, given: &Given) -> Result<Vec<Value>, Stop> {
+    pub(super) fn samples(&mut self, given: &ValueSet) -> Result<Vec<Value>, Stop> {
         if let Some(known) = self.samples.get(given) {
             let known = known.clone();
             self.step(size(&known) / 16)?;
@@ -40,7 +40,7 @@ impl Prover<'_> {
         Ok(found)
     }
 
-    fn new_samples(&mut self, given: &Given) -> Result<Vec<Value>, Stop> {
+    fn new_samples(&mut self, given: &ValueSet) -> Result<Vec<Value>, Stop> {
         self.step(2)?;
         let facts = self.facts(given)?;
         let mut drafts = facts.values.clone().unwrap_or_default();
@@ -64,7 +64,7 @@ impl Prover<'_> {
         Ok(found)
     }
 
-    fn kept(&mut self, given: &Given, drafts: Vec<Value>) -> Result<Vec<Value>, Stop> {
+    fn kept(&mut self, given: &ValueSet, drafts: Vec<Value>) -> Result<Vec<Value>, Stop> {
         let (mut sure, mut perhaps): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
         for draft in drafts {
             if sure.len() >= SAMPLES {
@@ -116,7 +116,7 @@ impl Prover<'_> {
                 }
             }
             let formats = facts.rules.iter().flat_map(|(_, rules)| &rules.opaque);
-            drafts.extend(formats.filter_map(|opaque| of_format(opaque.text.as_deref()?)));
+            drafts.extend(formats.filter_map(|opaque| format_example(opaque.text.as_deref()?)));
             let Range { min, max } = facts.length;
             let lengths = [min, min.saturating_add(1), max].into_iter();
             drafts.extend(lengths.filter(|length| *length <= SAMPLE_TEXT).filter_map(long_text));
@@ -139,7 +139,7 @@ impl Prover<'_> {
         let mut found = Vec::new();
         for (_, rules) in &facts.rules {
             let Some(contains) = rules.contains else { continue };
-            let mut parts = facts.of_item(facts.prefix());
+            let mut parts = facts.item_schemas(facts.prefix());
             parts.push(contains.schema);
             let part = self.given(parts)?;
             let count = contains.min.max(facts.count.min).clamp(1, 64);
@@ -171,7 +171,7 @@ impl Prover<'_> {
             if !is_needed || object.contains_key(name) {
                 continue;
             }
-            let schemas = facts.of_property(self, name)?;
+            let schemas = facts.property_schemas(self, name)?;
             let part = self.given(schemas)?;
             if let Some(value) = self.samples(&part)?.into_iter().next() {
                 object.insert(name.clone(), value);
@@ -181,7 +181,7 @@ impl Prover<'_> {
         // Adds variants with an optional property.
         for name in written.iter().filter(|name| !facts.absent.contains(*name)).take(3) {
             if !object.contains_key(name) && (object.len() as u64) < facts.size.max {
-                let schemas = facts.of_property(self, name)?;
+                let schemas = facts.property_schemas(self, name)?;
                 let part = self.given(schemas)?;
                 if let Some(value) = self.samples(&part)?.into_iter().next() {
                     let mut more = object.clone();
@@ -207,13 +207,13 @@ fn numbers(one: Types, facts: &Facts, drafts: &mut Vec<Value>) {
     if let (Some(low), Some(multiple)) = (facts.low, facts.multiples.first()) {
         near.push((low.value / multiple).ceil() * multiple);
     }
-    let fits = |value: &Value| Types::of(value).within(one);
+    let fits = |value: &Value| Types::of_value(value).within(one);
     let inside = near.into_iter().filter(|value| facts.is_within(*value));
     drafts.extend(inside.filter_map(number).filter(fits));
 }
 
 /// A string of this format.
-fn of_format(format: &str) -> Option<Value> {
+fn format_example(format: &str) -> Option<Value> {
     let text = match format {
         "date-time" => "2024-01-31T12:00:00Z",
         "date" => "2024-01-31",

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::{
-    given::Facts,
     prover::{Failure, Goal, Prover, Stop},
     rules::{Bound, Range, Rules, Types},
     sample::{long_text, number},
-    texts::fitted,
+    strings::fitted,
+    value_set::Facts,
 };
 
 impl Prover<'_> {
@@ -20,7 +20,7 @@ impl Prover<'_> {
         let rules = self.arena.rules(goal.wanted);
         if !facts.types.within(rules.types) {
             let refused = facts.types.without(rules.types);
-            let samples = self.samples(&goal.given.clone().of_types(refused))?;
+            let samples = self.samples(&goal.given.clone().with_types(refused))?;
             failures.push(self.failure(goal, "type", samples));
         }
         for (keyword, values) in &rules.values {
@@ -91,7 +91,7 @@ impl Prover<'_> {
             lengths.push(("maxLength", rules.length.max + 1));
         }
         for (keyword, length) in lengths {
-            let mut samples = self.samples(&goal.given.clone().of_types(texts))?;
+            let mut samples = self.samples(&goal.given.clone().with_types(texts))?;
             let known: Vec<Value> = samples.clone();
             let stretched = Range { min: length, max: length };
             let fits = |sample: &Value| fitted(sample.as_str()?, stretched).map(Value::String);

@@ -16,12 +16,12 @@ fn verdict_beside(registered: &[(SchemaName, Value)], old: &Value, new: &Value) 
         let (_, schema) = registered.iter().find(|(name, _)| name == wanted)?;
         Some(Definition { schema, pointer: "/schema" })
     };
-    match covers((old, ""), (new, ""), Side::New, &find, &mut Budget::of_one()) {
+    match covers((old, ""), (new, ""), Side::New, &find, &mut Budget::for_pair()) {
         Verdict::Yes => "yes".to_owned(),
         Verdict::No(found) => {
             let instance = found.instance.unwrap_or_default();
-            let demand = found.demand.to_string().replace('`', "");
-            format!("no {demand} {} {instance}", found.pointer)
+            let assertion = found.assertion.to_string().replace('`', "");
+            format!("no {assertion} {} {instance}", found.pointer)
         }
         Verdict::Undecided(doubt) => format!("undecided {} {}", doubt.pointer, doubt.reason),
     }
@@ -198,7 +198,7 @@ fn parsing_patterns_consumes_budget() {
         let one = |i: usize| (format!("^a{name}x{i}{end}"), json!({ "minLength": i }));
         json!({ "patternProperties": (0..190).map(one).collect::<serde_json::Map<_, _>>() })
     };
-    let mut budget = Budget::of_batch();
+    let mut budget = Budget::for_batch();
     let compared = (0..40).take_while(|name| {
         let (old, new) = (many(*name, ""), many(*name, "b"));
         covers((&old, ""), (&new, ""), Side::New, &|_| None, &mut budget);
@@ -213,7 +213,7 @@ fn exclusive_cases_consume_budget() {
     let case = |i: usize| json!({ "minLength": i % 7 });
     let old = json!({ "oneOf": (0..1_000).map(case).collect::<Vec<_>>() });
     let new = json!({ "pattern": "^|x" });
-    let mut budget = Budget::of_batch();
+    let mut budget = Budget::for_batch();
     let compared = (0..30).take_while(|_| {
         covers((&old, ""), (&new, ""), Side::New, &|_| None, &mut budget);
         !budget.is_spent()
@@ -225,7 +225,7 @@ fn exclusive_cases_consume_budget() {
 fn batch_budget_suffices_for_thousand_small_comparisons() {
     let member = |kind: Value| json!({ "type": "object", "properties": { "a": { "type": kind } } });
     let (wide, narrow) = (member(json!(["string", "null"])), member(json!("string")));
-    let mut budget = Budget::of_batch();
+    let mut budget = Budget::for_batch();
     for _ in 0..1_000 {
         let found = covers((&wide, ""), (&narrow, ""), Side::New, &|_| None, &mut budget);
         assert!(matches!(found, Verdict::No(_)));
@@ -255,7 +255,7 @@ fn hostile_pairs_are_undecided() {
         };
         json!({ "type": "object", "allOf": (0..12).map(one).collect::<Vec<_>>() })
     };
-    let mut budget = Budget::of_one();
+    let mut budget = Budget::for_pair();
     let (old, new) = (wide(0), wide(1));
     let found = covers((&old, ""), (&new, ""), Side::New, &|_| None, &mut budget);
     assert!(!matches!(found, Verdict::Yes), "{found:?}");

@@ -128,7 +128,7 @@ impl<'a> Counted<'a> {
     }
 
     /// The value as a part of this kind, for one step.
-    fn of_kind(self, kind: Kind) -> Option<Part<'a>> {
+    fn as_kind(self, kind: Kind) -> Option<Part<'a>> {
         match self {
             Self::Part(part) => (self.look(1) && part.kind() == kind).then_some(part),
             Self::Name(_) => None,
@@ -256,11 +256,11 @@ impl<'a> Node<'a, Metered> for Counted<'a> {
     type Number = Number;
 
     fn as_object(&self) -> Option<Members<'a>> {
-        self.of_kind(Kind::Object).map(Members)
+        self.as_kind(Kind::Object).map(Members)
     }
 
     fn as_array(&self) -> Option<Items<'a>> {
-        self.of_kind(Kind::Array).map(Items)
+        self.as_kind(Kind::Array).map(Items)
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
@@ -273,11 +273,11 @@ impl<'a> Node<'a, Metered> for Counted<'a> {
     }
 
     fn as_number(&self) -> Option<Number> {
-        self.of_kind(Kind::Number).and_then(|_| self.number())
+        self.as_kind(Kind::Number).and_then(|_| self.number())
     }
 
     fn as_boolean(&self) -> Option<bool> {
-        Some(self.of_kind(Kind::Boolean)?.is_true())
+        Some(self.as_kind(Kind::Boolean)?.is_true())
     }
 
     fn is_null(&self) -> bool {

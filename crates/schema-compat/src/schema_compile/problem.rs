@@ -148,13 +148,13 @@ impl InvalidSchema {
 }
 
 /// All problems of a schema that does not compile.
-pub(super) fn of_build(
+pub(super) fn from_build(
     schema: &Value,
     draft: Draft,
     error: &ValidationError<'_>,
 ) -> Vec<InvalidSchema> {
     if let ValidationErrorKind::Referencing(error) = error.kind() {
-        return vec![of_reference(schema, error)];
+        return vec![from_reference(schema, error)];
     }
     let meta = by_meta_schema(schema, draft);
     if !meta.is_empty() {
@@ -211,7 +211,7 @@ fn is_expression(value: &Value) -> bool {
     value.as_str().is_some_and(|pattern| regex_syntax::Parser::new().parse(pattern).is_ok())
 }
 
-fn of_reference(schema: &Value, error: &ReferencingError) -> InvalidSchema {
+fn from_reference(schema: &Value, error: &ReferencingError) -> InvalidSchema {
     let message = shortened(&error.to_string());
     if let ReferencingError::Unretrievable { uri, .. } = error {
         let pointer = place_of(schema, uri);
@@ -257,7 +257,7 @@ pub(super) fn is_seen(error: &ValidationError<'_>) -> bool {
 }
 
 /// The message of an error. Errors contain only a sample, so the text of the value is looked up.
-pub(super) fn of_value(error: &ValidationError<'_>, instance: &Instance<'_>) -> String {
+pub(super) fn violation_message(error: &ValidationError<'_>, instance: &Instance<'_>) -> String {
     let part = instance.find(error.instance_path().as_str());
     if let (ValidationErrorKind::AdditionalItems { limit }, Some(array)) = (error.kind(), part) {
         let unexpected = array.len().saturating_sub(*limit);

@@ -13,7 +13,7 @@ use crate::json_schema::each_object;
 pub(super) fn most_states(schema: &Value) -> usize {
     let mut most = 0;
     each_object(schema, &mut |map| {
-        most = patterns_of(map).map(of_pattern).max().unwrap_or(0).max(most);
+        most = patterns_of(map).map(pattern_states).max().unwrap_or(0).max(most);
     });
     most
 }
@@ -26,7 +26,7 @@ pub fn patterns_of(map: &Map<String, Value>) -> impl Iterator<Item = &str> {
 }
 
 /// The states of an expression; an unsupported one counts by its length.
-fn of_pattern(pattern: &str) -> usize {
+fn pattern_states(pattern: &str) -> usize {
     Parser::new().parse(pattern).map_or(pattern.len(), |hir| states(&hir, |_| 1))
 }
 

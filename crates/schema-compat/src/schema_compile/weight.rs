@@ -44,7 +44,7 @@ pub fn weigh(
     schema: &Value,
     weight_of: &mut dyn FnMut(&SchemaName) -> Option<Weight>,
 ) -> Result<Weight, InvalidSchema> {
-    let graph = Graph::of(schema, weight_of);
+    let graph = Graph::build(schema, weight_of);
     let order = graph.innermost_first()?;
     let mut weights = vec![Weight::ONE; graph.nodes.len()];
     for &node in &order {

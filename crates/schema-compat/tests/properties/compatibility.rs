@@ -26,7 +26,7 @@ fn registered<'a>(wanted: &SchemaName) -> Option<Definition<'a>> {
 }
 
 fn ask(given: &Value, wanted: &Value) -> Verdict {
-    covers((given, ""), (wanted, ""), Side::New, &|name| registered(name), &mut Budget::of_one())
+    covers((given, ""), (wanted, ""), Side::New, &|name| registered(name), &mut Budget::for_pair())
 }
 
 /// Checks one verdict against the validators.

@@ -24,16 +24,16 @@ impl<'a> Choices<'a> {
         self.below(many) == many - 1
     }
 
-    fn of<T: Clone>(&mut self, list: &[T]) -> T {
+    fn choose<T: Clone>(&mut self, list: &[T]) -> T {
         list[self.below(list.len())].clone()
     }
 
     pub(crate) fn name(&mut self) -> String {
-        self.of(&["a", "b", "c", "x1", "ab"]).to_owned()
+        self.choose(&["a", "b", "c", "x1", "ab"]).to_owned()
     }
 
     fn number(&mut self) -> Value {
-        self.of(&[
+        self.choose(&[
             json!(1),
             json!(0),
             json!(2),
@@ -46,7 +46,7 @@ impl<'a> Choices<'a> {
     }
 
     fn text(&mut self) -> String {
-        self.of(&["", "a", "ab", "abc", "x1", "aaaa", "é", "a@b.ch"]).to_owned()
+        self.choose(&["", "a", "ab", "abc", "x1", "aaaa", "é", "a@b.ch"]).to_owned()
     }
 }
 
@@ -153,13 +153,13 @@ fn closed(choices: &mut Choices<'_>) -> Value {
 
 /// A small schema whose parts are referenced by an anchor, a URI or a registered name.
 fn linked(choices: &mut Choices<'_>) -> Value {
-    let link = json!({ "$ref": choices.of(&LINKS) });
+    let link = json!({ "$ref": choices.choose(&LINKS) });
     let mut root = match choices.below(3) {
         0 => link,
         1 => json!({ "properties": { "a": link } }),
         _ => json!({ "items": link }),
     };
-    let typed = |choices: &mut Choices<'_>| json!({ "type": [choices.of(&TYPES), "null"] });
+    let typed = |choices: &mut Choices<'_>| json!({ "type": [choices.choose(&TYPES), "null"] });
     let mut defs = json!({ "d": typed(choices), "f": typed(choices) });
     match choices.below(3) {
         0 => {}
@@ -167,21 +167,21 @@ fn linked(choices: &mut Choices<'_>) -> Value {
         _ => defs["f"]["$dynamicAnchor"] = json!("e"),
     }
     if choices.one_in(4) {
-        defs["f"]["$id"] = json!(choices.of(&IDS));
+        defs["f"]["$id"] = json!(choices.choose(&IDS));
     }
     root["$defs"] = defs;
     if choices.one_in(3) {
-        root["$id"] = json!(choices.of(&IDS));
+        root["$id"] = json!(choices.choose(&IDS));
     }
     if choices.one_in(3) {
-        let keyword = choices.of(&["unevaluatedProperties", "unevaluatedItems"]);
+        let keyword = choices.choose(&["unevaluatedProperties", "unevaluatedItems"]);
         root[keyword] = json!(false);
     }
     if choices.one_in(4) {
         root["x-doc"] = json!({ "example": { "$anchor": "q" } });
     }
     if choices.one_in(3) {
-        root["$schema"] = json!(choices.of(&DIALECTS));
+        root["$schema"] = json!(choices.choose(&DIALECTS));
     }
     root
 }
@@ -232,9 +232,9 @@ fn names(choices: &mut Choices<'_>) -> Value {
 fn add(map: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
     let count = json!(choices.below(4));
     let (name, value) = match choices.below(if depth == 0 { 26 } else { 52 }) {
-        0 | 1 => ("type", json!(choices.of(&TYPES))),
+        0 | 1 => ("type", json!(choices.choose(&TYPES))),
         2 => {
-            let mut list = vec![choices.of(&TYPES), choices.of(&TYPES)];
+            let mut list = vec![choices.choose(&TYPES), choices.choose(&TYPES)];
             list.dedup();
             ("type", json!(list))
         }
@@ -245,24 +245,24 @@ fn add(map: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
         7 => ("maximum", choices.number()),
         8 => ("exclusiveMinimum", choices.number()),
         9 => ("exclusiveMaximum", choices.number()),
-        10 => ("multipleOf", choices.of(&[json!(1), json!(2), json!(0.5), json!(3), json!(4)])),
+        10 => ("multipleOf", choices.choose(&[json!(1), json!(2), json!(0.5), json!(3), json!(4)])),
         11 => ("minLength", count),
         12 => ("maxLength", count),
-        13 => ("pattern", json!(choices.of(&PATTERNS))),
+        13 => ("pattern", json!(choices.choose(&PATTERNS))),
         14 => ("minItems", count),
         15 => ("maxItems", count),
         16 => ("uniqueItems", json!(choices.below(4) != 3)),
         17 => ("minProperties", count),
         18 => ("maxProperties", count),
         19 => ("dependentRequired", json!({ choices.name(): names(choices) })),
-        20 => ("format", json!(choices.of(&["email", "ipv4"]))),
+        20 => ("format", json!(choices.choose(&["email", "ipv4"]))),
         21 => ("title", json!(choices.text())),
         22 => ("contentEncoding", json!("base64")),
         23 => ("contentMediaType", json!("application/json")),
         24 => ("minItems", json!(300)),
-        25 => ("$schema", json!(choices.of(&DIALECTS))),
+        25 => ("$schema", json!(choices.choose(&DIALECTS))),
         26..=29 => ("properties", named(choices, depth - 1)),
-        30 => ("patternProperties", json!({ choices.of(&PATTERNS): part(choices, depth - 1) })),
+        30 => ("patternProperties", json!({ choices.choose(&PATTERNS): part(choices, depth - 1) })),
         31 | 32 => ("additionalProperties", part(choices, depth - 1)),
         33 => ("additionalProperties", json!(false)),
         34 => ("propertyNames", part(choices, depth - 1)),
@@ -270,19 +270,19 @@ fn add(map: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
         36 => ("items", part(choices, depth - 1)),
         37 => ("prefixItems", parts(choices, depth - 1)),
         38 => ("contains", part(choices, depth - 1)),
-        39 => (choices.of(&["minContains", "maxContains"]), count),
+        39 => (choices.choose(&["minContains", "maxContains"]), count),
         40 => ("allOf", parts(choices, depth - 1)),
         41 => ("anyOf", parts(choices, depth - 1)),
         42 => ("oneOf", parts(choices, depth - 1)),
         43 => ("not", part(choices, depth - 1)),
         44 => ("if", part(choices, depth - 1)),
-        45 => (choices.of(&["then", "else"]), part(choices, depth - 1)),
+        45 => (choices.choose(&["then", "else"]), part(choices, depth - 1)),
         46 => ("unevaluatedProperties", part(choices, depth - 1)),
         47 => ("unevaluatedItems", part(choices, depth - 1)),
-        48 => ("$ref", json!(choices.of(&["#/$defs/d", "#/$defs/e", "#"]))),
+        48 => ("$ref", json!(choices.choose(&["#/$defs/d", "#/$defs/e", "#"]))),
         49 => ("$dynamicRef", json!("#m")),
         50 => ("dependencies", named(choices, depth - 1)),
-        _ => ("$ref", json!(choices.of(&LINKS))),
+        _ => ("$ref", json!(choices.choose(&LINKS))),
     };
     map.insert(name.to_owned(), value);
 }
@@ -312,7 +312,7 @@ fn change(schema: &mut Value, choices: &mut Choices<'_>, depth: usize) {
         .map(|(name, _)| name.clone())
         .collect();
     if depth > 0 && !inner.is_empty() && choices.below(3) > 0 {
-        let name = choices.of(&inner);
+        let name = choices.choose(&inner);
         let is_named =
             ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs"]
                 .contains(&name.as_str());
@@ -325,9 +325,9 @@ fn change(schema: &mut Value, choices: &mut Choices<'_>, depth: usize) {
     }
     let names: Vec<String> = map.keys().filter(|name| *name != "$defs").cloned().collect();
     if choices.below(3) == 2 && !names.is_empty() {
-        map.remove(&choices.of(&names));
+        map.remove(&choices.choose(&names));
     } else if map.contains_key("$ref") && choices.one_in(3) {
-        map.insert("$ref".to_owned(), json!(choices.of(&LINKS)));
+        map.insert("$ref".to_owned(), json!(choices.choose(&LINKS)));
     } else {
         add(map, choices, 2.min(depth));
     }
@@ -346,7 +346,7 @@ fn change_named(named: &mut Map<String, Value>, choices: &mut Choices<'_>, depth
     let keys: Vec<String> = named.keys().cloned().collect();
     if keys.is_empty() || choices.one_in(4) {
         named.insert(choices.name(), part(choices, 1));
-    } else if let Some(inner) = named.get_mut(&choices.of(&keys)) {
+    } else if let Some(inner) = named.get_mut(&choices.choose(&keys)) {
         change(inner, choices, depth);
     }
 }
@@ -388,7 +388,7 @@ fn near_within(root: &Value, schema: &Value, choices: &mut Choices<'_>, depth: u
         if let Some(Value::Array(list)) = map.get(name)
             && choices.below(2) == 0
         {
-            let one = choices.of(list);
+            let one = choices.choose(list);
             return if name == "enum" { one } else { near_within(root, &one, choices, depth - 1) };
         }
     }
@@ -410,7 +410,7 @@ fn near_within(root: &Value, schema: &Value, choices: &mut Choices<'_>, depth: u
         return (0..count)
             .map(|i| {
                 let prefix = map.get("prefixItems").and_then(|list| list.get(i)).cloned();
-                let schema = prefix.unwrap_or_else(|| choices.of(&schemas));
+                let schema = prefix.unwrap_or_else(|| choices.choose(&schemas));
                 near_within(root, &schema, choices, depth - 1)
             })
             .collect();

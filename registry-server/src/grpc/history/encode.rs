@@ -88,7 +88,7 @@ fn write(from: &Catalog, to: &Catalog, difference: &Difference) -> Wire {
 
 pub(super) fn explained(explained: Explained) -> v1::BlameResponse {
     let Explained { key, lines, origins, next_page_token } = explained;
-    let line = |BlamedValue { pointer, value, origin, or_earlier }| v1::BlameLine {
+    let line = |BlamedValue { pointer, value, origin, at_or_before: or_earlier }| v1::BlameLine {
         pointer,
         value: value.to_string(),
         // A page has far fewer.

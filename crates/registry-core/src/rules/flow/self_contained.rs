@@ -11,7 +11,7 @@ use std::{
 };
 
 use schema_compat::{
-    json_schema::{Holds, each_object_at, holds, map_objects, reference_of},
+    json_schema::{MemberContent, each_object_at, map_objects, member_content, reference_of},
     pointer::Location,
 };
 use serde_json::{Map, Value, json};
@@ -207,7 +207,7 @@ impl Flattening<'_> {
             }
             let inner = at.member(name);
             let inside = (dialect, base);
-            let value = match (name, holds(name), value) {
+            let value = match (name, member_content(name), value) {
                 ("$dynamicRef" | "$recursiveRef", _, Value::String(reference)) => {
                     let target = self.dynamic(base, reference);
                     let all = form.entry("allOf").or_insert_with(|| json!([]));
@@ -216,8 +216,8 @@ impl Flattening<'_> {
                     }
                     continue;
                 }
-                (_, Holds::Data, _) => value.clone(),
-                (_, Holds::Named, Value::Object(named)) => {
+                (_, MemberContent::Data, _) => value.clone(),
+                (_, MemberContent::Named, Value::Object(named)) => {
                     let part = |(name, value): (&String, &Value)| {
                         (name.clone(), self.part(value, inner.member(name), inside))
                     };

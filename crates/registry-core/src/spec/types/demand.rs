@@ -3,7 +3,7 @@
 //! Objects are compared member by member, so each finding names its property and its binding.
 
 use schema_compat::{
-    compatibility::{Demand, Difference, Side, Verdict, covers, shortened},
+    compatibility::{Assertion, Difference, Side, Verdict, covers, shortened},
     pointer::Location,
 };
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use super::{
 };
 
 /// The destination of a value.
-pub(super) struct Sink<'s> {
+pub(super) struct Destination<'s> {
     /// Describes the value: `input of step "notify"`; empty for the composition's own input.
     pub(super) subject: &'s str,
     /// Describes the schema.
@@ -30,7 +30,7 @@ pub(super) struct Sink<'s> {
     pub(super) remedy: Option<&'s str>,
 }
 
-impl Sink<'_> {
+impl Destination<'_> {
     /// The JSON pointer shown in a finding: that of the binding, or of the destination without one.
     fn pointer(&self, label: &Label) -> String {
         if label.is_binding || self.at == RESULT { label.pointer.clone() } else { self.at.clone() }
@@ -145,7 +145,7 @@ fn compare(given: &Value, wanted: &Value, checker: &mut Checker<'_>) -> Verdict 
 
 impl Checker<'_> {
     /// Reports a value that never or not always matches its destination.
-    pub(super) fn fits(&mut self, given: &Given, sink: &Sink<'_>) {
+    pub(super) fn fits(&mut self, given: &Given, sink: &Destination<'_>) {
         let fit = self.decided(&given.shape, sink.demanded);
         if fit == Fit::Always {
             return;
@@ -174,7 +174,7 @@ impl Checker<'_> {
         (given, is_there): (&Given, bool),
         demanded: &Value,
         path: &mut Vec<String>,
-        sink: &Sink<'_>,
+        sink: &Destination<'_>,
     ) -> Reported {
         let mut reported = Reported::default();
         let kinds = schema::kinds(demanded);
@@ -202,7 +202,7 @@ impl Checker<'_> {
         (given, is_there): (&Given, bool),
         demanded: &Value,
         path: &mut Vec<String>,
-        sink: &Sink<'_>,
+        sink: &Destination<'_>,
     ) -> Reported {
         let mut reported = Reported::default();
         let Some(name) = path.last().cloned() else { return reported };
@@ -282,7 +282,7 @@ impl Checker<'_> {
 
     fn push(
         &mut self,
-        (pointer, sink): (String, &Sink<'_>),
+        (pointer, sink): (String, &Destination<'_>),
         (message, help): (String, String),
         is_certain: bool,
         witness: Option<Witness>,
@@ -297,7 +297,13 @@ impl Checker<'_> {
     }
 
     /// Reports a required property that a `construct` lacks.
-    fn unbound(&mut self, label: &Label, path: &[String], is_certain: bool, sink: &Sink<'_>) {
+    fn unbound(
+        &mut self,
+        label: &Label,
+        path: &[String],
+        is_certain: bool,
+        sink: &Destination<'_>,
+    ) {
         let name = path.join(".");
         let message = format!("\"{name}\" is required but not bound");
         let help = format!("add \"{name}\" to the fields of the `construct`");
@@ -308,7 +314,7 @@ impl Checker<'_> {
     }
 
     /// Reports a required property that is never present.
-    fn missing(&mut self, property: &Property<'_>, is_certain: bool, sink: &Sink<'_>) {
+    fn missing(&mut self, property: &Property<'_>, is_certain: bool, sink: &Destination<'_>) {
         let name = property.name();
         let message = match &property.label.from {
             Source::Path { path, of, .. } if !path.is_empty() => {
@@ -322,7 +328,12 @@ impl Checker<'_> {
     }
 
     /// Reports a required property that may be absent.
-    fn perhaps_missing(&mut self, property: &Property<'_>, is_declared: bool, sink: &Sink<'_>) {
+    fn perhaps_missing(
+        &mut self,
+        property: &Property<'_>,
+        is_declared: bool,
+        sink: &Destination<'_>,
+    ) {
         let name = property.name();
         let (words, help) = match &property.label.from {
             Source::Path { path, of, is_pending: true, .. } => (
@@ -370,7 +381,7 @@ impl Checker<'_> {
     }
 
     /// Reports a property that no schema declares.
-    fn undeclared(&mut self, property: &Property<'_>, sink: &Sink<'_>) {
+    fn undeclared(&mut self, property: &Property<'_>, sink: &Destination<'_>) {
         let name = property.name();
         let message = format!(
             "{name} is bound to {}, which the schema does not declare",
@@ -386,7 +397,7 @@ impl Checker<'_> {
         property: &Property<'_>,
         is_certain: bool,
         demanded: &Value,
-        sink: &Sink<'_>,
+        sink: &Destination<'_>,
     ) {
         let name = property.name();
         let message = format!("{} has no property {name}", sink.whose);
@@ -403,7 +414,7 @@ impl Checker<'_> {
     }
 
     /// Reports a value that never or not always matches.
-    fn value(&mut self, shape: &Shape, fit: &Fit, property: &Property<'_>, sink: &Sink<'_>) {
+    fn value(&mut self, shape: &Shape, fit: &Fit, property: &Property<'_>, sink: &Destination<'_>) {
         let (difference, is_certain) = match fit {
             Fit::Always | Fit::Unchecked => return,
             Fit::Never(difference) => (difference.as_ref(), true),
@@ -461,7 +472,7 @@ impl Checker<'_> {
         shape: &Shape,
         difference: Option<&Difference>,
         property: &Property<'_>,
-        sink: &Sink<'_>,
+        sink: &Destination<'_>,
     ) -> Option<Witness> {
         let wanted = schema::complete(property.wanted, &self.tools.definitions);
         let validator = schema_compat::schema_compile::compile(&wanted, &|_| None).ok()?;
@@ -478,17 +489,17 @@ impl Checker<'_> {
         self.witness(&sink.at, &is_hit, guide)
     }
 
-    fn keyword(&mut self, value: &Value, wanted: &Value) -> Demand {
+    fn keyword(&mut self, value: &Value, wanted: &Value) -> Assertion {
         match compare(&json!({ "const": value }), wanted, self) {
-            Verdict::No(difference) => difference.demand,
-            Verdict::Yes | Verdict::Undecided(_) => Demand::Schema,
+            Verdict::No(difference) => difference.assertion,
+            Verdict::Yes | Verdict::Undecided(_) => Assertion::Schema,
         }
     }
 
     /// Reports a part of a cache key that selects nothing.
     pub(super) fn ignored_key(&mut self, label: &Label, at: Location<'_>) {
         let (whose, demanded, at) = ("the key", &Value::Null, at.to_string());
-        let sink = Sink { subject: "key", whose, demanded, at, remedy: None };
+        let sink = Destination { subject: "key", whose, demanded, at, remedy: None };
         let message = format!("{} selects nothing, so all inputs share one entry", label.words());
         let help = suggestion(label, "", &sink);
         self.push((sink.pointer(label), &sink), (message, help), false, None);
@@ -505,7 +516,7 @@ impl Checker<'_> {
     ) -> bool {
         let Source::Path { path, of, .. } = &label.from else { return true };
         let (whose, demanded, at) = ("the binding", &Value::Null, at.to_string());
-        let sink = Sink { subject, whose, demanded, at, remedy: None };
+        let sink = Destination { subject, whose, demanded, at, remedy: None };
         let pointer = sink.pointer(label);
         let help = suggestion(label, "", &sink);
         match selected.presence {
@@ -566,7 +577,7 @@ fn several_at(path: &str) -> Option<usize> {
 }
 
 /// The remedy for a path that selects nothing.
-fn suggestion(label: &Label, name: &str, sink: &Sink<'_>) -> String {
+fn suggestion(label: &Label, name: &str, sink: &Destination<'_>) -> String {
     let Source::Path { path, of, has, .. } = &label.from else {
         return format!("bind {name} in an `input` of this step");
     };

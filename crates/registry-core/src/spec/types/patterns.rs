@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     Checker,
-    demand::Sink,
+    demand::Destination,
     label::{Given, Label, Source, ValueContext},
     schema::Kinds,
     select::{Presence, names, select},
@@ -235,7 +235,7 @@ impl Checker<'_> {
                 AggregationOp::Merge => json!({ "type": "array", "items": { "type": "object" } }),
                 _ => json!({ "type": "array" }),
             };
-            let sink = Sink {
+            let sink = Destination {
                 subject: "aggregation",
                 whose: &whose,
                 demanded: &demanded,
@@ -323,7 +323,7 @@ impl Checker<'_> {
             let whose = "a key";
             let remedy = Some("use a field that is never null as a key");
             let (demanded, at) = (&demanded, at.to_string());
-            let sink = Sink { subject: "key", whose, demanded, at, remedy };
+            let sink = Destination { subject: "key", whose, demanded, at, remedy };
             self.fits(&Given { shape: selected.shape, label: from }, &sink);
         }
     }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use schema_compat::json_schema::{Holds, each_object, has_references, holds};
+use schema_compat::json_schema::{MemberContent, each_object, has_references, member_content};
 use serde_json::{Map, Value, json};
 
 /// Maximum number of distinguished cases of `anyOf`, `oneOf` and `if`.
@@ -239,9 +239,9 @@ fn rewrite(schema: &mut Value, is_7: bool, has_positions: bool) {
         Value::Object(map) => {
             rewrite_object(map, is_7, has_positions);
             for (name, part) in map.iter_mut() {
-                match (holds(name), part) {
-                    (Holds::Data, _) => {}
-                    (Holds::Named, Value::Object(named)) => {
+                match (member_content(name), part) {
+                    (MemberContent::Data, _) => {}
+                    (MemberContent::Named, Value::Object(named)) => {
                         named.values_mut().for_each(|part| rewrite(part, is_7, has_positions));
                     }
                     (_, part) => rewrite(part, is_7, has_positions),

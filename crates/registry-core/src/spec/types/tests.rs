@@ -43,7 +43,7 @@ fn signature(target: &Target, more: &Value) -> Signature {
 
 fn mismatches(spec: Value, own: Signature, more: Value) -> Vec<Mismatch> {
     let spec = Spec::parse(&spec).unwrap();
-    check(&spec, &own, &mut |target| signature(target, &more), &mut Budget::of_batch())
+    check(&spec, &own, &mut |target| signature(target, &more), &mut Budget::for_batch())
 }
 
 fn told(found: Vec<Mismatch>) -> Vec<String> {
@@ -656,7 +656,7 @@ fn definite_mismatches_take_no_budget() {
             { "id": "b", "operation": { "tool": "mail" },
               "input": { "construct": { "fields": fields } } }]);
         let spec = Spec::parse(&json!({ "pipeline": { "steps": steps } })).unwrap();
-        let mut spent = Budget::of_batch().divided(usize::MAX, 0);
+        let mut spent = Budget::for_batch().divided(usize::MAX, 0);
         let mut called = |target: &Target| signature(target, &json!({}));
         check(&spec, &Signature::default(), &mut called, &mut spent)
     };

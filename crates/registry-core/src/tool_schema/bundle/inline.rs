@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schema_compat::json_schema::{Holds, each_object, holds, reference_of};
+use schema_compat::json_schema::{MemberContent, each_object, member_content, reference_of};
 use serde_json::{Map, Value, json};
 
 use super::{ANNOTATIONS, dialect, is_old};
@@ -161,9 +161,9 @@ impl Inliner<'_> {
             if target.is_some() && name == "$ref" {
                 continue;
             }
-            let value = match (holds(name), value) {
-                (Holds::Data, _) => value.clone(),
-                (Holds::Named, Value::Object(named)) => self.named(named)?,
+            let value = match (member_content(name), value) {
+                (MemberContent::Data, _) => value.clone(),
+                (MemberContent::Named, Value::Object(named)) => self.named(named)?,
                 _ => self.schema(value)?,
             };
             own.insert(name.clone(), value);

@@ -43,7 +43,7 @@ impl Child {
 pub(super) struct Pattern(Vec<u8>);
 
 impl Pattern {
-    fn of(pattern: &str) -> Self {
+    fn parse(pattern: &str) -> Self {
         let hir = regex_syntax::parse(pattern).ok();
         let prefix = hir.and_then(|hir| match hir.kind() {
             HirKind::Concat(parts) => match [parts.first()?.kind(), parts.get(1)?.kind()] {
@@ -84,7 +84,7 @@ pub(super) struct Graph {
 
 impl Graph {
     /// The graph of all schemas reachable from the root, which is node 0.
-    pub(super) fn of(
+    pub(super) fn build(
         schema: &Value,
         weight_of: &mut dyn FnMut(&SchemaName) -> Option<Weight>,
     ) -> Self {
@@ -232,7 +232,7 @@ impl<'a> Reader<'a, '_> {
                 }
                 "patternProperties" => {
                     for (pattern, found) in self.each_named((value, place), &at) {
-                        self.nodes[node].patterns.push((Pattern::of(pattern), found));
+                        self.nodes[node].patterns.push((Pattern::parse(pattern), found));
                     }
                 }
                 "additionalProperties" => {

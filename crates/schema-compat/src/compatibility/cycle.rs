@@ -11,7 +11,7 @@ use super::{
 
 impl Prover<'_> {
     /// A node on a cycle among the nodes reachable from the roots.
-    pub(super) fn circle(&mut self, roots: [Id; 2]) -> Result<Option<Id>, Stop> {
+    pub(super) fn find_cycle(&mut self, roots: [Id; 2]) -> Result<Option<Id>, Stop> {
         let mut in_place: HashMap<Id, Vec<Id>> = HashMap::new();
         let mut waiting = roots.to_vec();
         while let Some(node) = waiting.pop() {
@@ -25,7 +25,7 @@ impl Prover<'_> {
             waiting.extend(same.iter().copied().chain(about_parts(&rules)));
             in_place.insert(node, same);
         }
-        Ok(circle_in(&in_place))
+        Ok(cycle_in(&in_place))
     }
 }
 
@@ -54,7 +54,7 @@ fn about_parts(rules: &Rules) -> Vec<Id> {
 }
 
 /// Removes nodes without successors repeatedly, and returns a remaining node, if any.
-fn circle_in(edges: &HashMap<Id, Vec<Id>>) -> Option<Id> {
+fn cycle_in(edges: &HashMap<Id, Vec<Id>>) -> Option<Id> {
     let mut sources: HashMap<Id, Vec<Id>> = HashMap::new();
     let mut open: HashMap<Id, usize> = HashMap::new();
     for (from, targets) in edges {

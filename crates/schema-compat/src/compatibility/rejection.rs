@@ -71,7 +71,7 @@ fn understood(all: &Rules) -> Rules {
 
 impl Prover<'_> {
     /// The first keyword of the node that rejects the value, if known.
-    pub(super) fn refusing(
+    pub(super) fn rejecting_keyword(
         &mut self,
         node: Id,
         value: &Value,

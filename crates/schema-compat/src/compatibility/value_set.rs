@@ -24,7 +24,7 @@ pub(super) enum Split {
 
 /// The values of these types that all of `nodes` and none of `nots` accept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Given {
+pub(super) struct ValueSet {
     pub(super) types: Types,
     /// Closed under `allOf` and `$ref`.
     pub(super) nodes: BTreeSet<Id>,
@@ -32,14 +32,14 @@ pub(super) struct Given {
     pub(super) done: BTreeSet<(Id, Split)>,
 }
 
-impl Given {
+impl ValueSet {
     /// All values.
     pub(super) fn anything() -> Self {
         let (nodes, nots, done) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         Self { types: Types::ALL, nodes, nots, done }
     }
 
-    pub(super) fn of_types(mut self, types: Types) -> Self {
+    pub(super) fn with_types(mut self, types: Types) -> Self {
         self.types = self.types.and(types);
         self
     }
@@ -55,7 +55,7 @@ impl Given {
     }
 }
 
-/// The combined constraints of a [`Given`].
+/// The combined constraints of a [`ValueSet`].
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) types: Types,
@@ -76,8 +76,8 @@ pub(super) struct Facts {
 
 impl Prover<'_> {
     /// The values that all these nodes accept.
-    pub(super) fn given(&mut self, nodes: impl IntoIterator<Item = Id>) -> Result<Given, Stop> {
-        let mut given = Given::anything();
+    pub(super) fn given(&mut self, nodes: impl IntoIterator<Item = Id>) -> Result<ValueSet, Stop> {
+        let mut given = ValueSet::anything();
         for node in nodes {
             self.assume(&mut given, node)?;
         }
@@ -85,14 +85,14 @@ impl Prover<'_> {
     }
 
     /// Restricts the set to values that this node accepts, too.
-    pub(super) fn with(&mut self, given: &Given, node: Id) -> Result<Given, Stop> {
+    pub(super) fn with(&mut self, given: &ValueSet, node: Id) -> Result<ValueSet, Stop> {
         self.step((given.nodes.len() + given.nots.len()) / 16)?;
         let mut given = given.clone();
         self.assume(&mut given, node)?;
         Ok(given)
     }
 
-    fn assume(&mut self, given: &mut Given, node: Id) -> Result<(), Stop> {
+    fn assume(&mut self, given: &mut ValueSet, node: Id) -> Result<(), Stop> {
         let mut waiting = vec![node];
         while let Some(node) = waiting.pop() {
             if given.nodes.insert(node) {
@@ -111,7 +111,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    pub(super) fn facts(&mut self, given: &Given) -> Result<Facts, Stop> {
+    pub(super) fn facts(&mut self, given: &ValueSet) -> Result<Facts, Stop> {
         let mut facts = Facts::all(given.types);
         for &node in &given.nodes {
             let rules = self.arena.rules(node);
@@ -130,7 +130,7 @@ impl Prover<'_> {
     }
 
     /// Enumerates the values if the schemas allow only a few.
-    fn enumerate(&mut self, facts: &mut Facts, given: &Given) -> Result<(), Stop> {
+    fn enumerate(&mut self, facts: &mut Facts, given: &ValueSet) -> Result<(), Stop> {
         let lists = facts.rules.iter().flat_map(|(_, rules)| &rules.values);
         let shortest =
             lists.map(|(_, values)| values).min_by_key(|values| values.len()).map(Rc::clone);
@@ -139,7 +139,7 @@ impl Prover<'_> {
         self.step(size(shortest.iter().flat_map(|values| values.iter())) / 8)?;
         let shortest = shortest.map(|values| values.to_vec());
         let Some(mut values) = shortest.or_else(|| finite.then(each)) else { return Ok(()) };
-        values.retain(|value| Types::of(value).within(facts.types));
+        values.retain(|value| Types::of_value(value).within(facts.types));
         let mut kept = Vec::with_capacity(values.len());
         for value in values {
             let refused = self.accepts_all(given, &value)? == Some(false);
@@ -147,7 +147,7 @@ impl Prover<'_> {
                 kept.push(value);
             }
         }
-        let types = kept.iter().map(Types::of).fold(Rules::nothing().types, Types::or);
+        let types = kept.iter().map(Types::of_value).fold(Rules::nothing().types, Types::or);
         facts.types = facts.types.and(types);
         facts.values = Some(kept);
         Ok(())
@@ -251,7 +251,11 @@ impl Facts {
     }
 
     /// The schemas of the property with this name.
-    pub(super) fn of_property(&self, prover: &mut Prover<'_>, name: &str) -> Result<Vec<Id>, Stop> {
+    pub(super) fn property_schemas(
+        &self,
+        prover: &mut Prover<'_>,
+        name: &str,
+    ) -> Result<Vec<Id>, Stop> {
         let mut found = Vec::new();
         for (_, rules) in &self.rules {
             prover.step(1)?;
@@ -260,7 +264,7 @@ impl Facts {
         Ok(found)
     }
 
-    pub(super) fn of_item(&self, position: usize) -> Vec<Id> {
+    pub(super) fn item_schemas(&self, position: usize) -> Vec<Id> {
         let item = |rules: &Rc<Rules>| rules.prefix.get(position).copied().or(rules.items);
         self.rules.iter().filter_map(|(_, rules)| item(rules)).collect()
     }

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::{
-    given::{Facts, Given},
     prover::{Prover, Stop},
     rules::{Range, Types},
     sample::LONGEST_TEXT,
+    value_set::{Facts, ValueSet},
 };
 
 /// One text for each class of characters that expressions distinguish.
@@ -20,11 +20,11 @@ impl Prover<'_> {
     /// Strings that the given schemas may accept and that the expression does not match.
     pub(super) fn unmatched(
         &mut self,
-        given: &Given,
+        given: &ValueSet,
         facts: &Facts,
         pattern: &str,
     ) -> Result<Vec<Value>, Stop> {
-        let given = given.clone().of_types(Types::STRING);
+        let given = given.clone().with_types(Types::STRING);
         let samples = self.samples(&given)?;
         let mut texts: Vec<String> =
             samples.iter().filter_map(|sample| sample.as_str().map(str::to_owned)).collect();
