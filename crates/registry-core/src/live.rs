@@ -18,11 +18,11 @@ use crate::{
     entity::{Entity, Exposure, Server, Tool},
     kind::Kind,
     lifecycle::LifecycleState,
-    name::name_of,
+    name::closest_name,
     reference::Key,
     schema_inline,
     text::Sign,
-    version::version_of,
+    version::closest_version,
 };
 
 /// The answers of a live server.
@@ -131,7 +131,7 @@ impl<'a> Comparison<'a> {
 
     fn server(&mut self, registered: &Server, live: &LiveServer) {
         let said = live.info.get("version").and_then(Value::as_str).unwrap_or_default();
-        if version_of(said).is_some_and(|version| version != registered.version) {
+        if closest_version(said).is_some_and(|version| version != registered.version) {
             let version = said.chars().take(64).collect::<String>();
             self.add(
                 Class::Cosmetic,
@@ -174,7 +174,7 @@ impl<'a> Comparison<'a> {
     /// inspects its texts.
     fn presented(&mut self, registered: &Server, live: &LiveServer) {
         let said = live.info.get("name").and_then(Value::as_str).unwrap_or_default();
-        let name = name_of(Kind::Server, said);
+        let name = closest_name(Kind::Server, said);
         let bare = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
         if name.is_none_or(|name| bare(name.as_str()) != bare(registered.name.as_str())) {
             let name = said.chars().take(64).collect::<String>();

@@ -46,7 +46,8 @@ pub(super) fn promises(
         let (before, after) = (document.entity(), after.entity());
         let mut found =
             compare(before, after, CompatibilityDirection::Backward, &resolve, &mut budget);
-        let places = found.differences.iter_mut().filter_map(|found| found.referenced_location.as_mut());
+        let places =
+            found.differences.iter_mut().filter_map(|found| found.referenced_location.as_mut());
         for text in places.chain(found.undecided_checks.iter_mut().map(|doubt| &mut doubt.reason)) {
             *text = world.told(text);
         }

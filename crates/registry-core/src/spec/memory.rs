@@ -45,7 +45,7 @@ pub struct Idempotent {
 pub enum OnDuplicate {
     /// The result of the first call.
     Cached,
-    /// An empty result.
+    /// The result `null`.
     Skip,
     /// An error.
     Error,

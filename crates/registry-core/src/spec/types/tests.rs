@@ -64,7 +64,7 @@ fn found_of(spec: Value, own: Signature) -> Vec<String> {
 /// The findings if a result at `path` is bound to the argument `x`, which has this schema.
 fn given(gives: Value, path: &str, takes: Value) -> Vec<Mismatch> {
     let schema = json!({ "type": "object", "properties": { "x": takes }, "required": ["x"] });
-    let bound = json!({ "construct": { "fields": { "x": of("a", path) } } });
+    let bound = json!({ "construct": { "fields": { "x": from_step("a", path) } } });
     let steps = json!([{ "id": "a", "operation": { "tool": "give" } },
         { "id": "b", "operation": { "tool": "take" }, "input": bound }]);
     let more = json!({ "gives": { "give": gives }, "takes": { "take": schema } });
@@ -86,7 +86,7 @@ fn is_warning(found: &[Mismatch]) -> bool {
     !found.is_empty() && found.iter().all(|found| !found.is_certain && found.witness.is_some())
 }
 
-fn of(step: &str, path: &str) -> Value {
+fn from_step(step: &str, path: &str) -> Value {
     json!({ "step": { "stepId": step, "path": path } })
 }
 
@@ -108,8 +108,8 @@ const NONE: [String; 0] = [];
 
 #[test]
 fn matching_values_are_not_reported() {
-    assert_eq!(mail(to(of("a", "$.id"))), NONE);
-    assert_eq!(mail(to(of("a", "$['id']"))), NONE);
+    assert_eq!(mail(to(from_step("a", "$.id"))), NONE);
+    assert_eq!(mail(to(from_step("a", "$['id']"))), NONE);
     assert_eq!(mail(to(json!({ "constant": "x" }))), NONE);
     assert_eq!(mail(to(json!({ "path": "$.whatever" }))), NONE, "the input has no schema");
     let unknown = json!([{ "id": "a", "operation": { "tool": "any" } },
@@ -132,7 +132,7 @@ fn messages_name_property_step_binding_and_source() {
              constant is a number",
         ),
         (
-            to(of("a", "$.missing")),
+            to(from_step("a", "$.missing")),
             "/input/construct/fields/to: input of step \"b\": \"to\" is required but $.missing selects \
              nothing in the result of \"a\"",
         ),
@@ -141,18 +141,18 @@ fn messages_name_property_step_binding_and_source() {
             "/input/construct/fields: input of step \"b\": \"to\" is required but not bound",
         ),
         (
-            of("a", "$.id"),
+            from_step("a", "$.id"),
             "/input: input of step \"b\": the input schema of `mail` requires an object, but $.id in the \
              result of \"a\" is a string",
         ),
         (
-            of("a", "$.missing"),
+            from_step("a", "$.missing"),
             "/input: input of step \"b\": $.missing selects nothing in the result of \"a\"",
         ),
     ] {
         assert_eq!(mail(input.clone()), [format!("! {place}{message}")], "{input}");
     }
-    let may = mail(to(of("a", "$.email")));
+    let may = mail(to(from_step("a", "$.email")));
     let message = "/input/construct/fields/to: input of step \"b\": \"to\" is required but $.email may \
                    select nothing in the result of \"a\": `required` rejects {}";
     assert_eq!(may, [format!("? {place}{message}")]);
@@ -176,7 +176,7 @@ fn undecided_field_does_not_hide_other_findings() {
     let told = mail(json!({ "construct": { "fields": fields } }));
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("\"count\" must be a number"), "{told:?}");
-    let fields = json!({ "to": { "path": "$.unknown" }, "count": of("a", "$.email") });
+    let fields = json!({ "to": { "path": "$.unknown" }, "count": from_step("a", "$.email") });
     let told = mail(json!({ "construct": { "fields": fields } }));
     assert!(told.iter().any(|told| told.contains("\"count\"")), "{told:?}");
 }
@@ -305,7 +305,7 @@ fn limit_bounds_items_and_positions() {
     let steps = |path: &str| {
         json!({ "pipeline": { "steps": [{ "id": "a", "operation": { "pattern": gather } },
             { "id": "b", "operation": { "tool": "take" },
-              "input": { "construct": { "fields": { "x": of("a", path) } } } }] } })
+              "input": { "construct": { "fields": { "x": from_step("a", path) } } } }] } })
     };
     let found = |path: &str, x: Value| {
         let takes = json!({ "type": "object", "properties": { "x": x }, "required": ["x"] });
@@ -331,7 +331,7 @@ fn examples_are_reachable() {
     // A path that is bound twice has one value.
     let takes = json!({ "type": "object", "required": ["x", "y"],
         "anyOf": [{ "properties": { "x": { "const": "" } } }, { "properties": { "y": { "minLength": 1 } } }] });
-    let fields = json!({ "x": of("a", "$.id"), "y": of("a", "$.id") });
+    let fields = json!({ "x": from_step("a", "$.id"), "y": from_step("a", "$.id") });
     let steps = json!([{ "id": "a", "operation": { "tool": "user" } },
         { "id": "b", "operation": { "tool": "take" }, "input": { "construct": { "fields": fields } } }]);
     let found = mismatches(
@@ -459,7 +459,7 @@ fn input_schema_of_first_tool_is_implied() {
 #[test]
 fn compensation_and_output_are_checked() {
     let step = json!({ "id": "a", "name": "a", "action": { "tool": "user" },
-        "compensate": { "tool": "mail" }, "compensateInput": of("a", "$") });
+        "compensate": { "tool": "mail" }, "compensateInput": from_step("a", "$") });
     let told = found(json!({ "saga": { "steps": [step] } }));
     assert!(
         told[0].starts_with(
@@ -541,7 +541,7 @@ fn skipped_duplicate_is_null() {
 #[test]
 fn doubling_steps_terminate() {
     let twice = |id: usize| {
-        let before = of(&format!("s{}", id - 1), "$");
+        let before = from_step(&format!("s{}", id - 1), "$");
         json!({ "id": format!("s{id}"),
             "input": { "construct": { "fields": { "a": before, "b": before } } },
             "operation": { "pattern": { "schemaMap": { "mappings": { "x": { "path": "$" } } } } } })
@@ -567,11 +567,14 @@ fn compensated(input: Value, more: Value) -> Vec<Mismatch> {
 
 #[test]
 fn compensation_may_lack_results_of_later_steps() {
-    let l = |step: &str, path: &str| json!({ "construct": { "fields": { "l": of(step, path) } } });
+    let l = |step: &str, path: &str| json!({ "construct": { "fields": { "l": from_step(step, path) } } });
     let is_array = json!({ "takes": "array" });
     assert!(is_error(&compensated(l("b", "$.n"), is_array.clone())), "an integer is not an array");
     assert!(is_error(&compensated(l("b", "$.m"), json!({}))), "there is no such path");
-    assert!(is_error(&compensated(of("b", "$.n"), json!({}))), "an integer is not an object");
+    assert!(
+        is_error(&compensated(from_step("b", "$.n"), json!({}))),
+        "an integer is not an object"
+    );
     let late = compensated(l("b", "$.n"), json!({}));
     assert!(is_warning(&late), "{late:?}");
     assert_eq!(
@@ -661,15 +664,15 @@ fn definite_mismatches_take_no_budget() {
         check(&spec, &Signature::default(), &mut called, &mut spent)
     };
     for fields in [
-        json!({ "to": of("a", "$.id"), "count": of("a", "$.id") }),
-        json!({ "to": of("a", "$.missing") }),
+        json!({ "to": from_step("a", "$.id"), "count": from_step("a", "$.id") }),
+        json!({ "to": from_step("a", "$.missing") }),
         json!({ "count": { "constant": 1 } }),
     ] {
         let found = check_with_nothing(fields);
         assert!(is_error(&found), "{found:?}");
         assert!(found.last().unwrap().message.starts_with("the batch used up"), "{found:?}");
     }
-    let found = check_with_nothing(json!({ "to": of("a", "$.id") }));
+    let found = check_with_nothing(json!({ "to": from_step("a", "$.id") }));
     assert!(!is_error(&found) && found.len() == 1, "{found:?}");
 }
 
