@@ -1,12 +1,12 @@
 //! Static type checking of a composition: whether each value matches the registered schema of its
 //! destination.
 //!
-//! `patterns` propagates shapes, which are upper bounds, through the composition. `demand` compares
+//! `patterns` propagates shapes, which are upper bounds, through the composition. `fit` compares
 //! a shape with a schema: a mismatch is an error if no value can work, and else a warning. `trial`
 //! runs the composition with sampled values, so each example in a warning can really occur. Without
 //! a registered schema nothing is reported.
 
-mod demand;
+mod fit;
 mod label;
 mod patterns;
 mod sample;
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::schema::{rewrite_object, wrapped};
 use self::{
-    demand::{Destination, Fit},
+    fit::{Destination, Fit},
     label::{Given, Label},
     schema::Kinds,
     shape::{Origin, Shape},
@@ -112,10 +112,10 @@ pub fn check(
     };
     let label = Label::whole("the input of the composition", String::new());
     let output = checker.pattern(spec, &Given { shape: input, label }, "", Location::ROOT);
-    if let Some(demanded) = &own.output {
+    if let Some(expected) = &own.output {
         let whose = "the output schema of the composition";
         let at = trial::RESULT.to_owned();
-        let sink = Destination { subject: "result", whose, demanded, at, remedy: None };
+        let sink = Destination { subject: "result", whose, expected, at, remedy: None };
         checker.fits(&output, &sink);
     }
     checker.finish()
@@ -213,9 +213,9 @@ impl Checker<'_> {
 
     /// Reports a non-array value for a destination that requires an array.
     fn takes_array(&mut self, given: &Given, subject: &str, whose: &str, at: Location<'_>) {
-        let demanded = &json!({ "type": "array" });
+        let expected = &json!({ "type": "array" });
         let remedy = Some("bind an array");
-        let sink = Destination { subject, whose, demanded, at: at.to_string(), remedy };
+        let sink = Destination { subject, whose, expected, at: at.to_string(), remedy };
         self.fits(given, &sink);
     }
 
@@ -224,21 +224,21 @@ impl Checker<'_> {
         let tool = self.tools.get(target);
         let whose = format!("the input schema of `{target}`");
         let any = json!({ "type": "object" });
-        let demanded = tool.input.as_ref().unwrap_or(&any);
+        let expected = tool.input.as_ref().unwrap_or(&any);
         let place = at.to_string();
-        let sink = |demanded| Destination {
+        let sink = |expected| Destination {
             subject,
             whose: &whose,
-            demanded,
+            expected,
             at: place.clone(),
             remedy: None,
         };
         // A tool requires an object even if its schema does not say so.
-        let is_object = schema::kinds(demanded) == Kinds::OBJECT;
+        let is_object = schema::kinds(expected) == Kinds::OBJECT;
         if !is_object && matches!(target, Target::Tool(_)) {
             self.fits(given, &sink(&any));
         }
-        self.fits(given, &sink(demanded));
+        self.fits(given, &sink(expected));
         let origin = Some(Origin { source: at.to_string().into(), path: [].into() });
         let shape = match &tool.gives {
             Some(schema) if self.work.take(1) => Shape::Schema(std::rc::Rc::clone(schema), origin),
@@ -256,7 +256,7 @@ impl Checker<'_> {
         result
     }
 
-    fn decided(&mut self, shape: &Shape, demanded: &Value) -> Fit {
-        demand::decide(shape, demanded, self)
+    fn decided(&mut self, shape: &Shape, expected: &Value) -> Fit {
+        fit::decide(shape, expected, self)
     }
 }

@@ -31,7 +31,7 @@ impl Prover<'_> {
             failures.push(self.failure(goal, "maxItems", sample));
         }
         if rules.is_unique && !facts.is_unique && facts.count.max > 1 {
-            let samples = self.twins(facts)?;
+            let samples = self.duplicates(facts)?;
             failures.push(self.failure(goal, "uniqueItems", samples));
         }
         self.positions(goal, facts, &rules, failures)?;
@@ -153,7 +153,7 @@ impl Prover<'_> {
     }
 
     /// Arrays with a duplicate item.
-    fn twins(&mut self, facts: &Facts) -> Result<Vec<Value>, Stop> {
+    fn duplicates(&mut self, facts: &Facts) -> Result<Vec<Value>, Stop> {
         let mut found = Vec::new();
         for position in [0, facts.prefix()] {
             let part = self.given(facts.item_schemas(position))?;

@@ -21,8 +21,8 @@ impl Prover<'_> {
             let rules = self.arena.rules(node);
             let work = self.arena.take_work();
             self.step(1 + work)?;
-            let same = about_the_same(&rules);
-            waiting.extend(same.iter().copied().chain(about_parts(&rules)));
+            let same = in_place_schemas(&rules);
+            waiting.extend(same.iter().copied().chain(child_schemas(&rules)));
             in_place.insert(node, same);
         }
         Ok(cycle_in(&in_place))
@@ -30,7 +30,7 @@ impl Prover<'_> {
 }
 
 /// The subschemas that apply to the value itself.
-fn about_the_same(rules: &Rules) -> Vec<Id> {
+fn in_place_schemas(rules: &Rules) -> Vec<Id> {
     let mut found: Vec<Id> = rules.all.iter().map(|(_, id)| *id).collect();
     found.extend(rules.any.iter().chain(&rules.one).chain(&rules.not));
     found.extend(rules.dependent.iter().map(|(_, id)| *id));
@@ -42,7 +42,7 @@ fn about_the_same(rules: &Rules) -> Vec<Id> {
 }
 
 /// The subschemas that apply to members and items.
-fn about_parts(rules: &Rules) -> Vec<Id> {
+fn child_schemas(rules: &Rules) -> Vec<Id> {
     let mut found: Vec<Id> = rules.properties.values().copied().collect();
     found.extend(rules.patterns.iter().map(|(_, id)| *id));
     found.extend(&rules.prefix);

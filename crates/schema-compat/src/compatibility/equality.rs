@@ -24,7 +24,7 @@ impl Prover<'_> {
             let parts = match self.same.get(&(one, other)) {
                 Some(true) => Some(Vec::new()),
                 Some(false) => None,
-                None => self.if_alike(one, other)?,
+                None => self.compare_shallow(one, other)?,
             };
             let Some(parts) = parts else {
                 self.differ(&pairs, next);
@@ -38,7 +38,7 @@ impl Prover<'_> {
     }
 
     /// The pairs of parts that must be equal; `None` if the nodes themselves differ.
-    fn if_alike(&mut self, one: Id, other: Id) -> Result<Option<Vec<(Id, Id)>>, Stop> {
+    fn compare_shallow(&mut self, one: Id, other: Id) -> Result<Option<Vec<(Id, Id)>>, Stop> {
         let (a, b) = (self.arena.rules(one), self.arena.rules(other));
         self.step(1 + (a.size() + b.size()) / 4)?;
         let (mine, theirs) = (parts(&a), parts(&b));

@@ -90,7 +90,7 @@ impl Prover<'_> {
                     both.extend(self.samples(&overlap)?);
                 }
             }
-            if both.is_empty() && self.is_alone(goal, branches, i)? {
+            if both.is_empty() && self.is_exclusive(goal, branches, i)? {
                 return Ok(Vec::new());
             }
             all.push(vec![self.failure(goal, "oneOf", both)]);
@@ -99,7 +99,7 @@ impl Prover<'_> {
     }
 
     /// Whether no other branch accepts any given value.
-    fn is_alone(&mut self, goal: &Goal, branches: &[Id], branch: usize) -> Result<bool, Stop> {
+    fn is_exclusive(&mut self, goal: &Goal, branches: &[Id], branch: usize) -> Result<bool, Stop> {
         for (_, other) in branches.iter().enumerate().filter(|(j, _)| *j != branch) {
             let overlap = self.with(&goal.given, *other)?;
             if !self.is_empty(&overlap, goal.level)? {

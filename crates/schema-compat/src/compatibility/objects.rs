@@ -194,7 +194,7 @@ impl Prover<'_> {
         let below = self.below(goal, &parts, schema)?;
         let found = self.prove(&below)?;
         // The schemas of one pattern may suffice for every name.
-        if !found.is_empty() && self.whatever_matches(goal, facts, schema)? {
+        if !found.is_empty() && self.suffices_for_all_matches(goal, facts, schema)? {
             return Ok(());
         }
         for failure in found {
@@ -210,7 +210,12 @@ impl Prover<'_> {
     }
 
     /// Whether the schemas of one given object for undeclared names suffice.
-    fn whatever_matches(&mut self, goal: &Goal, facts: &Facts, schema: Id) -> Result<bool, Stop> {
+    fn suffices_for_all_matches(
+        &mut self,
+        goal: &Goal,
+        facts: &Facts,
+        schema: Id,
+    ) -> Result<bool, Stop> {
         for (_, rules) in &facts.rules {
             let Some(additional) = rules.additional else { continue };
             let mut suffices = true;

@@ -194,7 +194,7 @@ impl<'a> Prover<'a> {
         if let Some(values) = &facts.values {
             return self.each_value(goal, values);
         }
-        let mut failures = self.demands(goal, &facts)?;
+        let mut failures = self.check_constraints(goal, &facts)?;
         if failures.is_empty() || self.settle(goal, &mut failures)? {
             return Ok(failures);
         }
@@ -226,7 +226,7 @@ impl<'a> Prover<'a> {
     }
 
     /// Checks every constraint of the wanted schema.
-    fn demands(&mut self, goal: &Goal, facts: &Facts) -> Result<Vec<Failure>, Stop> {
+    fn check_constraints(&mut self, goal: &Goal, facts: &Facts) -> Result<Vec<Failure>, Stop> {
         let mut failures = Vec::new();
         self.scalars(goal, facts, &mut failures)?;
         if facts.types.has(Types::OBJECT) {

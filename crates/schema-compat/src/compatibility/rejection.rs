@@ -84,14 +84,14 @@ impl Prover<'_> {
             self.step(rules.size() / 8)?;
             let part = self.arena.synthetic(node, part);
             if self.accepts(part, value)? == Some(false) {
-                return Ok(Some(self.in_its_dialect(&rules, keyword)));
+                return Ok(Some(self.name_in_dialect(&rules, keyword)));
             }
         }
         Ok(None)
     }
 
     /// The keyword's name in the dialect of the schema.
-    fn in_its_dialect(&self, rules: &Rules, keyword: &'static str) -> &'static str {
+    fn name_in_dialect(&self, rules: &Rules, keyword: &'static str) -> &'static str {
         let node = match keyword {
             "prefixItems" => rules.prefix.first(),
             "items" => rules.items.as_ref(),

@@ -45,7 +45,7 @@ impl Prover<'_> {
         let facts = self.facts(given)?;
         let mut drafts = facts.values.clone().unwrap_or_default();
         if facts.values.is_none() {
-            drafts = self.spoken(&facts);
+            drafts = self.annotated_values(&facts);
             for one in facts.types.each() {
                 self.drafts_of(one, &facts, &mut drafts)?;
             }
@@ -82,7 +82,7 @@ impl Prover<'_> {
     }
 
     /// The values of `examples`, `default`, `const` and `enum`.
-    fn spoken(&self, facts: &Facts) -> Vec<Value> {
+    fn annotated_values(&self, facts: &Facts) -> Vec<Value> {
         let mut found = Vec::new();
         for (node, _) in &facts.rules {
             let Some(Value::Object(map)) = self.arena.json(*node) else { continue };

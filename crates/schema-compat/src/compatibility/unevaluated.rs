@@ -100,7 +100,7 @@ impl Prover<'_> {
             }
             waiting.extend(rules.all.iter().map(|(_, schema)| *schema));
             if !is_strict {
-                waiting.extend(sometimes(&rules));
+                waiting.extend(conditional_schemas(&rules));
                 // Items that match `contains` count as evaluated at any position.
                 evaluated.all_items |= rules.contains.is_some();
                 // Validators consider siblings of a draft 7 `$ref`, although they have no effect.
@@ -115,7 +115,7 @@ impl Prover<'_> {
 }
 
 /// The schemas of the same value that apply only to some values.
-fn sometimes(rules: &Rules) -> Vec<Id> {
+fn conditional_schemas(rules: &Rules) -> Vec<Id> {
     let mut found: Vec<Id> = rules.any.iter().chain(&rules.one).copied().collect();
     found.extend(rules.dependent.iter().map(|(_, id)| *id));
     if let Some(conditional) = rules.conditional {

@@ -122,7 +122,7 @@ impl Prover<'_> {
         for &node in &given.nots {
             let rules = self.arena.rules(node);
             self.step(rules.required.len() / 8)?;
-            facts.take_away(&rules);
+            facts.apply_negation(&rules);
         }
         self.enumerate(&mut facts, given)?;
         facts.settle();
@@ -194,7 +194,7 @@ impl Facts {
 
     /// Applies the negation of the rules if it is expressible here: other types, or an object
     /// without a property.
-    fn take_away(&mut self, rules: &Rules) {
+    fn apply_negation(&mut self, rules: &Rules) {
         let plain =
             Rules { types: rules.types, required: rules.required.clone(), ..Rules::default() };
         if *rules != plain {

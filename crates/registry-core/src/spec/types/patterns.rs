@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     Checker,
-    demand::Destination,
+    fit::Destination,
     label::{Given, Label, Source, ValueContext},
     schema::Kinds,
     select::{Presence, names, select},
@@ -231,14 +231,14 @@ impl Checker<'_> {
         for (i, op) in scatter.aggregation.iter().enumerate() {
             let at = ops.index(i);
             let whose = format!("`{}`", op_name(op));
-            let demanded = match op {
+            let expected = match op {
                 AggregationOp::Merge => json!({ "type": "array", "items": { "type": "object" } }),
                 _ => json!({ "type": "array" }),
             };
             let sink = Destination {
                 subject: "aggregation",
                 whose: &whose,
-                demanded: &demanded,
+                expected: &expected,
                 at: at.to_string(),
                 remedy: Some(match op {
                     AggregationOp::Merge => {
@@ -313,7 +313,7 @@ impl Checker<'_> {
         let from = key_label(path, given, subject, at);
         if self.is_present(&selected, &from, "key", at) {
             let none = json!({ "type": "null" });
-            let demanded = if path.is_singular() {
+            let expected = if path.is_singular() {
                 json!({ "not": none })
             } else {
                 // Several values are an invalid key if all of them are null.
@@ -322,8 +322,8 @@ impl Checker<'_> {
             };
             let whose = "a key";
             let remedy = Some("use a field that is never null as a key");
-            let (demanded, at) = (&demanded, at.to_string());
-            let sink = Destination { subject: "key", whose, demanded, at, remedy };
+            let (expected, at) = (&expected, at.to_string());
+            let sink = Destination { subject: "key", whose, expected, at, remedy };
             self.fits(&Given { shape: selected.shape, label: from }, &sink);
         }
     }

@@ -23,7 +23,7 @@ pub(super) struct Destination<'s> {
     pub(super) subject: &'s str,
     /// Describes the schema.
     pub(super) whose: &'s str,
-    pub(super) demanded: &'s Value,
+    pub(super) expected: &'s Value,
     /// JSON pointer of the destination.
     pub(super) at: String,
     /// The remedy, unless it follows from the schemas.
@@ -83,55 +83,55 @@ impl Property<'_> {
 }
 
 /// Compares a shape with a schema.
-pub(super) fn decide(shape: &Shape, demanded: &Value, checker: &mut Checker<'_>) -> Fit {
+pub(super) fn decide(shape: &Shape, expected: &Value, checker: &mut Checker<'_>) -> Fit {
     if shape.is_unknown() {
         return Fit::Always;
     }
     if checker.budget.is_spent() {
-        return by_kind(shape, demanded, checker);
+        return by_kind(shape, expected, checker);
     }
     let Some(given) = shape.render(None, &checker.work) else {
         checker.is_cut = true;
-        return by_kind(shape, demanded, checker);
+        return by_kind(shape, expected, checker);
     };
-    let difference = match compare(&given, demanded, checker) {
+    let difference = match compare(&given, expected, checker) {
         Verdict::Yes => return Fit::Always,
         Verdict::No(difference) => Some(difference),
         Verdict::Undecided(_) => None,
     };
-    if let Some(modern) = schema::modern(demanded) {
+    if let Some(modern) = schema::modern(expected) {
         let never = json!({ "not": modern });
         if compare(&given, &never, checker) == Verdict::Yes {
             return Fit::Never(difference);
         }
         if checker.budget.is_spent() {
-            return by_kind(shape, demanded, checker);
+            return by_kind(shape, expected, checker);
         }
         if shape.has_unknown(&checker.work) {
             // Unknown parts are assumed to match.
             let Some(given) = shape.render(Some(&modern), &checker.work) else {
                 checker.is_cut = true;
-                return by_kind(shape, demanded, checker);
+                return by_kind(shape, expected, checker);
             };
-            return match compare(&given, demanded, checker) {
+            return match compare(&given, expected, checker) {
                 Verdict::No(difference) => Fit::Perhaps(Some(difference)),
                 Verdict::Undecided(_) if checker.budget.is_spent() => {
-                    by_kind(shape, demanded, checker)
+                    by_kind(shape, expected, checker)
                 }
                 Verdict::Yes | Verdict::Undecided(_) => Fit::Always,
             };
         }
     }
     if checker.budget.is_spent() {
-        return by_kind(shape, demanded, checker);
+        return by_kind(shape, expected, checker);
     }
     Fit::Perhaps(difference)
 }
 
 /// Compares only the JSON types, which takes no budget.
-fn by_kind(shape: &Shape, demanded: &Value, checker: &mut Checker<'_>) -> Fit {
+fn by_kind(shape: &Shape, expected: &Value, checker: &mut Checker<'_>) -> Fit {
     checker.is_spent |= checker.budget.is_spent();
-    let Some(modern) = schema::modern(demanded) else { return Fit::Unchecked };
+    let Some(modern) = schema::modern(expected) else { return Fit::Unchecked };
     let (given, wanted) = (shape.kinds(), schema::kinds(&modern));
     if given.is_empty() || given.has(wanted) { Fit::Unchecked } else { Fit::Never(None) }
 }
@@ -146,14 +146,14 @@ fn compare(given: &Value, wanted: &Value, checker: &mut Checker<'_>) -> Verdict 
 impl Checker<'_> {
     /// Reports a value that never or not always matches its destination.
     pub(super) fn fits(&mut self, given: &Given, sink: &Destination<'_>) {
-        let fit = self.decided(&given.shape, sink.demanded);
+        let fit = self.decided(&given.shape, sink.expected);
         if fit == Fit::Always {
             return;
         }
-        let modern = schema::modern(sink.demanded);
+        let modern = schema::modern(sink.expected);
         let mut path = Vec::new();
         let reported =
-            modern.as_ref().map(|demanded| self.members((given, true), demanded, &mut path, sink));
+            modern.as_ref().map(|expected| self.members((given, true), expected, &mut path, sink));
         let reported = reported.unwrap_or_default();
         let is_reported = match &fit {
             Fit::Always | Fit::Unchecked => true,
@@ -161,7 +161,7 @@ impl Checker<'_> {
             Fit::Perhaps(_) => reported.is_any,
         };
         if !is_reported {
-            let (label, wanted) = (&given.label, sink.demanded);
+            let (label, wanted) = (&given.label, sink.expected);
             let property = Property { path: &[], label, wanted };
             self.value(&given.shape, &fit, &property, sink);
         }
@@ -172,18 +172,18 @@ impl Checker<'_> {
     fn members(
         &mut self,
         (given, is_there): (&Given, bool),
-        demanded: &Value,
+        expected: &Value,
         path: &mut Vec<String>,
         sink: &Destination<'_>,
     ) -> Reported {
         let mut reported = Reported::default();
-        let kinds = schema::kinds(demanded);
+        let kinds = schema::kinds(expected);
         if given.shape.kinds() != Kinds::OBJECT || !kinds.has(Kinds::OBJECT) {
             return reported;
         }
-        let of_objects = json!({ "allOf": [{ "type": "object" }, demanded] });
-        let demanded = if kinds == Kinds::OBJECT { demanded } else { &of_objects };
-        let mut names = schema::declared(demanded);
+        let of_objects = json!({ "allOf": [{ "type": "object" }, expected] });
+        let expected = if kinds == Kinds::OBJECT { expected } else { &of_objects };
+        let mut names = schema::declared(expected);
         if let Source::Construct(fields) = &given.label.from {
             names.extend(fields.iter().map(|(name, _)| name.clone()));
             names.sort();
@@ -191,7 +191,7 @@ impl Checker<'_> {
         }
         for name in names {
             path.push(name);
-            reported.and(self.member((given, is_there), demanded, path, sink));
+            reported.and(self.member((given, is_there), expected, path, sink));
             path.pop();
         }
         reported
@@ -200,13 +200,13 @@ impl Checker<'_> {
     fn member(
         &mut self,
         (given, is_there): (&Given, bool),
-        demanded: &Value,
+        expected: &Value,
         path: &mut Vec<String>,
         sink: &Destination<'_>,
     ) -> Reported {
         let mut reported = Reported::default();
         let Some(name) = path.last().cloned() else { return reported };
-        let wanted = schema::member(demanded, &name);
+        let wanted = schema::member(expected, &name);
         let have = given.shape.member(&name);
         let is_explicit = matches!(given.label.from, Source::Construct(_));
         let label = given.label.member(&name);
@@ -235,7 +235,7 @@ impl Checker<'_> {
         if wanted.max == 0 {
             if is_explicit && !is_unknown || have.min > 0 {
                 let is_certain = is_there && have.min > 0;
-                self.refused(&property, is_certain, demanded, sink);
+                self.refused(&property, is_certain, expected, sink);
                 reported.add(is_certain);
             }
             return reported;
@@ -396,13 +396,13 @@ impl Checker<'_> {
         &mut self,
         property: &Property<'_>,
         is_certain: bool,
-        demanded: &Value,
+        expected: &Value,
         sink: &Destination<'_>,
     ) {
         let name = property.name();
         let message = format!("{} has no property {name}", sink.whose);
-        let mut known = schema::declared(demanded);
-        known.retain(|name| schema::member(demanded, name).max > 0);
+        let mut known = schema::declared(expected);
+        known.retain(|name| schema::member(expected, name).max > 0);
         let help = match known.as_slice() {
             [] => format!("remove {name}"),
             known => format!("remove {name}, or use one of {}", known.join(", ")),
@@ -498,8 +498,8 @@ impl Checker<'_> {
 
     /// Reports a part of a cache key that selects nothing.
     pub(super) fn ignored_key(&mut self, label: &Label, at: Location<'_>) {
-        let (whose, demanded, at) = ("the key", &Value::Null, at.to_string());
-        let sink = Destination { subject: "key", whose, demanded, at, remedy: None };
+        let (whose, expected, at) = ("the key", &Value::Null, at.to_string());
+        let sink = Destination { subject: "key", whose, expected, at, remedy: None };
         let message = format!("{} selects nothing, so all inputs share one entry", label.words());
         let help = suggestion(label, "", &sink);
         self.push((sink.pointer(label), &sink), (message, help), false, None);
@@ -515,8 +515,8 @@ impl Checker<'_> {
         at: Location<'_>,
     ) -> bool {
         let Source::Path { path, of, .. } = &label.from else { return true };
-        let (whose, demanded, at) = ("the binding", &Value::Null, at.to_string());
-        let sink = Destination { subject, whose, demanded, at, remedy: None };
+        let (whose, expected, at) = ("the binding", &Value::Null, at.to_string());
+        let sink = Destination { subject, whose, expected, at, remedy: None };
         let pointer = sink.pointer(label);
         let help = suggestion(label, "", &sink);
         match selected.presence {
