@@ -64,7 +64,7 @@ impl FromStr for Constraint {
             ("latest", _) => Wanted::Latest,
             (_, Ok(version)) => Wanted::Exact(version),
             ("", _) => {
-                let reason = "it is empty".to_owned();
+                let reason = "the text is empty".to_owned();
                 return Err(InvalidConstraint { text: String::new(), reason });
             }
             (_, Err(_)) => VersionReq::parse(text).map(Wanted::Range).map_err(|e| {

@@ -40,7 +40,7 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
         for (member, schema) in tool_schema::changed(tool, &|key| schema_of(proposal, key)) {
             if let Err(too_much) = work.add(new, member, schema) {
                 let invalid = Diagnostic::error(Code::SchemaInvalid, member, too_much);
-                let help = "apply it in several batches, or let it refer to less";
+                let help = "split the batch, or reduce the references of its schemas";
                 return new.report(found, invalid.with_help(help));
             }
         }
@@ -74,7 +74,7 @@ impl<'n> Work<'n> {
             return Ok(());
         }
         Err(format!(
-            "the tools' schemas of the batch, each put together with those that it leads to, have \
+            "the tool schemas of the batch, each bundled with its references, have \
              more than {bytes} bytes or {most} patterns"
         ))
     }
