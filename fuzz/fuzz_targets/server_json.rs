@@ -4,13 +4,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mcp_registry::{Found, ServerDetail};
+use mcp_registry::{LocatedDocument, ServerDetail};
 use registry_core::{Entity, document::parse_json};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(value) = parse_json(data) else { return };
     let _ = mcp_registry::more_pages(&value);
-    for Found { pointer, value: found, .. } in mcp_registry::find(&value) {
+    for LocatedDocument { pointer, value: found, .. } in mcp_registry::find(&value) {
         assert_eq!(value.pointer(&pointer), Some(found));
         let (document, diagnostics) = mcp_registry::document(found);
         let Some(document) = document else {

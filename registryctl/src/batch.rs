@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use mcp_registry::Found;
+use mcp_registry::LocatedDocument;
 use registry_core::{
     Code, Diagnostic,
     registry_file::{FileError, RegistryFile},
@@ -61,7 +61,7 @@ impl Batch {
         batch.sources.push(Arc::clone(&source));
         let Some(value) = batch.value(&source) else { return batch };
         let mut diagnostics = Vec::new();
-        for Found { pointer, value, withdrawn } in mcp_registry::find(&value) {
+        for LocatedDocument { pointer, value, withdrawn } in mcp_registry::find(&value) {
             diagnostics.extend(withdrawn);
             let (document, found) = mcp_registry::imported(value);
             let place = |found: Diagnostic| Diagnostic {

@@ -17,5 +17,5 @@ mod response;
 pub use detail::{REASON_CHARACTERS, SCHEMA, ServerDetail};
 pub use listing::{Cursor, Entry, Filter, Listing, Page};
 pub use namespace::{InvalidNamespace, Namespace};
-pub use read::{Found, Reading, document, find, imported, more_pages};
+pub use read::{LocatedDocument, Reading, document, find, imported, more_pages};
 pub use response::{InvalidStatus, ServerList, ServerResponse, Status, VersionsUpdated};

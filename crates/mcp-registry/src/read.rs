@@ -180,7 +180,7 @@ pub fn imported(value: &Value) -> (Option<Document>, Vec<Diagnostic>) {
 
 /// A document in a file: a `server.json`, or the response of an MCP registry.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found<'a> {
+pub struct LocatedDocument<'a> {
     /// JSON pointer of the document.
     pub pointer: String,
     /// The document.
@@ -189,7 +189,7 @@ pub struct Found<'a> {
     pub withdrawn: Option<Diagnostic>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> LocatedDocument<'a> {
     /// The document in a response, or the document itself.
     fn new(item: &'a Value, pointer: &str) -> Self {
         let (value, at) = match item.get("server") {
@@ -217,17 +217,17 @@ fn withdrawn(item: &Value, pointer: &str) -> Option<Diagnostic> {
 
 /// Finds the documents of a file: the file itself, the one in a `ServerResponse`, or all in a
 /// `ServerList` or a plain list.
-pub fn find(value: &Value) -> Vec<Found<'_>> {
+pub fn find(value: &Value) -> Vec<LocatedDocument<'_>> {
     if let Value::Array(all) = value {
         let all = all.iter().enumerate();
-        return all.map(|(i, item)| Found::new(item, &format!("/{i}"))).collect();
+        return all.map(|(i, item)| LocatedDocument::new(item, &format!("/{i}"))).collect();
     }
     let list = value.get("servers").and_then(Value::as_array);
     match list.filter(|_| !value.get("server").is_some_and(Value::is_object)) {
-        None => vec![Found::new(value, "")],
+        None => vec![LocatedDocument::new(value, "")],
         Some(servers) => {
             let servers = servers.iter().enumerate();
-            servers.map(|(i, item)| Found::new(item, &format!("/servers/{i}"))).collect()
+            servers.map(|(i, item)| LocatedDocument::new(item, &format!("/servers/{i}"))).collect()
         }
     }
 }

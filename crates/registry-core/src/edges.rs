@@ -61,9 +61,9 @@ pub fn references(entity: &Entity) -> Vec<Reference> {
     found
 }
 
-type Found<'f> = &'f mut dyn FnMut(Relation, &Key, Location<'_>);
+type Visit<'f> = &'f mut dyn FnMut(Relation, &Key, Location<'_>);
 
-fn each_edge(entity: &Entity, found: Found<'_>) {
+fn each_edge(entity: &Entity, found: Visit<'_>) {
     match entity {
         Entity::Schema(schema) => {
             schema_edges(&schema.schema, Location::ROOT.member("schema"), found)
@@ -74,7 +74,7 @@ fn each_edge(entity: &Entity, found: Found<'_>) {
     }
 }
 
-fn server_edges(server: &Server, found: Found<'_>) {
+fn server_edges(server: &Server, found: Visit<'_>) {
     let list = Location::ROOT.member("provides");
     for (i, provision) in server.provides.iter().enumerate() {
         let key = Key::new(Kind::Tool, provision.tool.clone(), provision.version.clone());
@@ -82,7 +82,7 @@ fn server_edges(server: &Server, found: Found<'_>) {
     }
 }
 
-fn tool_edges(tool: &Tool, found: Found<'_>) {
+fn tool_edges(tool: &Tool, found: Visit<'_>) {
     if let Some(source) = tool.source() {
         found(Relation::Source, &source.server_key(), Location::ROOT.member("source"));
     }
@@ -96,7 +96,7 @@ fn tool_edges(tool: &Tool, found: Found<'_>) {
     }
 }
 
-fn agent_edges(agent: &Agent, found: Found<'_>) {
+fn agent_edges(agent: &Agent, found: Visit<'_>) {
     let skills = Location::ROOT.member("skills");
     for (i, skill) in agent.skills.iter().enumerate() {
         let at = skills.index(i);
@@ -111,13 +111,13 @@ fn agent_edges(agent: &Agent, found: Found<'_>) {
     agent.each_dependency_list(&mut |depends, at| dependency_edges(depends, at, found));
 }
 
-fn dependency_edges(depends: &[Dependency], at: Location<'_>, found: Found<'_>) {
+fn dependency_edges(depends: &[Dependency], at: Location<'_>, found: Visit<'_>) {
     for (i, dependency) in depends.iter().enumerate() {
         found(Relation::Depends, &dependency.key(), at.index(i));
     }
 }
 
-fn schema_edges(schema: &Value, at: Location<'_>, found: Found<'_>) {
+fn schema_edges(schema: &Value, at: Location<'_>, found: Visit<'_>) {
     each_reference(schema, at, &mut |key, _, at| {
         if let Ok(key) = key {
             found(Relation::Schema, key, at);

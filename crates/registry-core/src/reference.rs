@@ -133,10 +133,10 @@ impl fmt::Display for SchemaRef {
 }
 
 /// Receives the key of a reference, its text and its location.
-type FoundReference<'f> = &'f mut dyn FnMut(Result<&Key, InvalidKey>, &str, Location<'_>);
+type VisitReference<'f> = &'f mut dyn FnMut(Result<&Key, InvalidKey>, &str, Location<'_>);
 
 /// Calls `found` for every reference to a registered schema with the location of the `$ref`.
-pub(crate) fn each_reference(schema: &Value, at: Location<'_>, found: FoundReference<'_>) {
+pub(crate) fn each_reference(schema: &Value, at: Location<'_>, found: VisitReference<'_>) {
     each_object_at(schema, at, &mut |map, at| {
         if let Some(Value::String(text)) = map.get("$ref") {
             match SchemaRef::parse(text) {

@@ -23,6 +23,6 @@ mod weights;
 mod words;
 
 pub use index::Index;
-pub use query::{Cursor, Found, Hit, InvalidTarget, Query, Target, Total, Versions};
+pub use query::{Cursor, Hit, InvalidTarget, Query, ResultPage, Target, Total, Versions};
 pub use snippet::Highlight;
 pub use text::Field;

@@ -13,7 +13,7 @@ use crate::{
     filter::Filter,
     index::Index,
     postings::Doc,
-    query::{Cursor, Found, Hit, Query, Total},
+    query::{Cursor, Hit, Query, ResultPage, Total},
     rank::{QueryTerms, Scored},
     snippet::highlights,
     terms::{Terms, name_term},
@@ -21,7 +21,7 @@ use crate::{
 
 impl Index {
     /// The results after a cursor, at most `size`.
-    pub fn search(&self, query: &Query, after: Option<Cursor>, size: usize) -> Found {
+    pub fn search(&self, query: &Query, after: Option<Cursor>, size: usize) -> ResultPage {
         let filter = Filter::new(self, query);
         if query.text.trim().is_empty() {
             self.list(&filter, after, size)
@@ -37,7 +37,7 @@ impl Index {
         filter: &Filter<'_>,
         after: Option<Cursor>,
         size: usize,
-    ) -> Found {
+    ) -> ResultPage {
         let wanted = QueryTerms::read(self, &query.text);
         let (matching, is_all) = wanted.scores();
         let scored = matching.into_iter().filter_map(|Scored { doc, score }| {
@@ -64,11 +64,11 @@ impl Index {
             let highlights = highlights(&record, &terms);
             Some(Hit { record, score: *score, place: place(*result), highlights })
         });
-        Found { hits: hits.collect(), total, next }
+        ResultPage { hits: hits.collect(), total, next }
     }
 
     /// Entities that satisfy the filters, by name.
-    fn list(&self, filter: &Filter<'_>, after: Option<Cursor>, size: usize) -> Found {
+    fn list(&self, filter: &Filter<'_>, after: Option<Cursor>, size: usize) -> ResultPage {
         let after = after.and_then(|place| self.entry(place.doc));
         let after = after.map(|entry| entry.record.document.key());
         let from = after.map_or(Terms::FIRST_NAME.to_owned(), name_term);
@@ -99,7 +99,7 @@ impl Index {
         let is_cut = names.next().is_some();
         let total = if is_cut { Total::AtLeast(count) } else { Total::Exactly(count) };
         let next = last.filter(|_| is_cut || is_more).map(|doc| Cursor { score: 0, doc });
-        Found { hits, total, next }
+        ResultPage { hits, total, next }
     }
 
     fn by_name(&self, docs: &[Doc]) -> BTreeMap<String, Vec<Doc>> {

@@ -107,7 +107,7 @@ pub enum Total {
 
 /// A page of results.
 #[derive(Debug)]
-pub struct Found {
+pub struct ResultPage {
     /// The results, best first, and equal scores by latest registration. Without words: by name,
     /// kind and descending version.
     pub hits: Vec<Hit>,

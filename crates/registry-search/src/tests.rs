@@ -6,7 +6,7 @@ use registry_core::{
 };
 use serde_json::{Value, json};
 
-use super::{Field, Found, Index, Query, Total, Versions};
+use super::{Field, Index, Query, ResultPage, Total, Versions};
 use crate::limits;
 
 fn catalog(tools: &[Value]) -> Catalog {
@@ -40,7 +40,7 @@ fn tool(name: &str, version: &str, description: &str) -> Value {
     })
 }
 
-fn search(index: &Index, text: &str) -> Found {
+fn search(index: &Index, text: &str) -> ResultPage {
     index.search(&Query { text: text.to_owned(), ..Query::default() }, None, 100)
 }
 

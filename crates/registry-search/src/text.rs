@@ -55,10 +55,10 @@ impl Field {
     }
 }
 
-type Found<'f> = &'f mut dyn FnMut(Field, &str);
+type Visit<'f> = &'f mut dyn FnMut(Field, &str);
 
 /// Calls `found` with each text of the entity, most significant fields first.
-pub(super) fn each(key: &Key, document: &Value, found: Found<'_>) {
+pub(super) fn each(key: &Key, document: &Value, found: Visit<'_>) {
     found(Field::Name, key.name.as_str());
     string(&document["title"], Field::Title, found);
     strings(&document["metadata"]["tags"], Field::Tag, found);
@@ -86,13 +86,13 @@ pub(super) fn each(key: &Key, document: &Value, found: Found<'_>) {
     }
 }
 
-fn string(value: &Value, field: Field, found: Found<'_>) {
+fn string(value: &Value, field: Field, found: Visit<'_>) {
     if let Value::String(text) = value {
         found(field, text);
     }
 }
 
-fn strings(value: &Value, field: Field, found: Found<'_>) {
+fn strings(value: &Value, field: Field, found: Visit<'_>) {
     for item in list(value) {
         string(item, field, found);
     }
@@ -103,7 +103,7 @@ fn list(value: &Value) -> &[Value] {
 }
 
 /// The names and descriptions of all nested properties of a schema. Documents have limited depth.
-fn in_schema(schema: &Value, found: Found<'_>) {
+fn in_schema(schema: &Value, found: Visit<'_>) {
     match schema {
         Value::Object(members) => {
             for (name, member) in members {

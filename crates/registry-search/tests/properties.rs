@@ -12,7 +12,7 @@ use proptest::{
 };
 use registry_core::{Catalog, Key, Kind, LifecycleState, Record};
 use registry_fixtures::world::{self, Wish, wish};
-use registry_search::{Found, Index, Query, Target, Total, Versions};
+use registry_search::{Index, Query, ResultPage, Target, Total, Versions};
 
 const STATES: [LifecycleState; 3] =
     [LifecycleState::Active, LifecycleState::Deprecated, LifecycleState::Retired];
@@ -44,14 +44,14 @@ prop_compose! {
 }
 
 /// The results in order.
-fn seen(found: &Found) -> Vec<(String, u32)> {
+fn seen(found: &ResultPage) -> Vec<(String, u32)> {
     let seen = |hit: &registry_search::Hit| {
         (format!("{} {:?}", hit.record.document.key(), hit.highlights), hit.score.to_bits())
     };
     found.hits.iter().map(seen).collect()
 }
 
-fn keys(found: &Found) -> BTreeSet<Key> {
+fn keys(found: &ResultPage) -> BTreeSet<Key> {
     found.hits.iter().map(|hit| hit.record.document.key().clone()).collect()
 }
 

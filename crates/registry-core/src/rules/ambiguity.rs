@@ -5,13 +5,13 @@
 
 use std::collections::HashMap;
 
-use super::{dependency::declared, proposal::New};
+use super::{dependency::declared, proposal::NewEntity};
 use crate::{
     diagnostic::{Code, Diagnostic},
     kind::Kind,
 };
 
-pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let (depends, list) = declared(new.entity());
     let mut versions = HashMap::new();
     for (i, dependency) in depends.iter().enumerate() {

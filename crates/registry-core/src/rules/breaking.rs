@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use schema_compat::compatibility::Budget;
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     LifecycleState,
     compatibility::{Comparison, CompatibilityDirection, Outcome, Resolve, compare},
@@ -61,7 +61,7 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
 /// A new release and the releases it must be compatible with.
 struct Check<'c, 'a> {
     proposal: &'c Proposal<'a>,
-    new: &'c New<'a>,
+    new: &'c NewEntity<'a>,
     direction: CompatibilityDirection,
     /// The severity: a warning for restored releases, which were accepted before.
     report: fn(Code, String, String) -> Diagnostic,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{Entity, Implementation, Tool},
@@ -12,7 +12,7 @@ use crate::{
     spec::{Composition, Mappings, Target, Use},
 };
 
-pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let Entity::Tool(tool) = new.entity() else { return };
     if let Some(Err(problems)) = tool.output_transform.as_ref().map(Mappings::parse) {
         for problem in problems {

@@ -3,7 +3,7 @@
 //! Registered entities are immutable and their references exact, so they cannot refer to new
 //! entities. Only the batch can contain a cycle.
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     cycles::cycles,
     diagnostic::{Code, Diagnostic},
@@ -15,9 +15,9 @@ use crate::{
 const SHOWN: usize = 10;
 
 pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
-    let depends = |_: &New<'_>, r: &Reference| r.relation == Relation::Depends;
+    let depends = |_: &NewEntity<'_>, r: &Reference| r.relation == Relation::Depends;
     report(proposal, Code::DependencyCycle, depends, found);
-    let schemas = |new: &New<'_>, r: &Reference| {
+    let schemas = |new: &NewEntity<'_>, r: &Reference| {
         new.key().kind == Kind::Schema && r.relation == Relation::Schema
     };
     report(proposal, Code::SchemaCycle, schemas, found);
@@ -26,10 +26,10 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
 fn report(
     proposal: &Proposal<'_>,
     code: Code,
-    counts: impl Fn(&New<'_>, &Reference) -> bool,
+    counts: impl Fn(&NewEntity<'_>, &Reference) -> bool,
     found: &mut Vec<Diagnostic>,
 ) {
-    let successors = |new: &New<'_>| {
+    let successors = |new: &NewEntity<'_>| {
         let references = new.references.iter().filter(|r| counts(new, r));
         references.filter_map(|r| proposal.position(&r.key)).collect()
     };

@@ -1,12 +1,12 @@
 //! `dependency-unknown` and `dependency-skill-unknown`: the targets of dependencies exist.
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{Agent, Dependency, DependencyTarget, Entity},
 };
 
-pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let (depends, list) = declared(new.entity());
     for (i, dependency) in depends.iter().enumerate() {
         let at = format!("{list}/{i}");

@@ -9,7 +9,7 @@ use schema_compat::compatibility::Budget as Comparing;
 use serde_json::{Value, json};
 
 use super::{
-    proposal::{New, Proposal},
+    proposal::{NewEntity, Proposal},
     schema::schema_of,
 };
 use crate::{
@@ -64,7 +64,7 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
 /// Warns if a composition registered as read-only calls a tool that is not.
 fn check_read_only(
     proposal: &Proposal<'_>,
-    (new, tool): (&New<'_>, &Tool),
+    (new, tool): (&NewEntity<'_>, &Tool),
     uses: &[Target],
     found: &mut Vec<Diagnostic>,
 ) {

@@ -10,7 +10,7 @@ use schema_compat::{json_schema::each_object_at, pointer::Location};
 use serde_json::{Map, Value};
 
 use super::{
-    proposal::{New, Proposal},
+    proposal::{NewEntity, Proposal},
     schema_graph::{Leading, SchemaGraph},
 };
 use crate::{
@@ -55,7 +55,7 @@ fn is_annotated(schema: &Value) -> bool {
     found
 }
 
-fn input_schema<'a>(new: &New<'a>) -> Option<&'a Value> {
+fn input_schema<'a>(new: &NewEntity<'a>) -> Option<&'a Value> {
     match new.entity() {
         Entity::Tool(tool) => tool.input_schema.as_ref(),
         _ => None,

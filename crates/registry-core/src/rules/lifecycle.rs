@@ -6,7 +6,7 @@
 
 use super::{
     BatchOrigin,
-    proposal::{New, Proposal},
+    proposal::{NewEntity, Proposal},
 };
 use crate::{
     diagnostic::{Code, Diagnostic},
@@ -17,7 +17,7 @@ use crate::{
 
 pub(super) fn check(
     proposal: &Proposal<'_>,
-    new: &New<'_>,
+    new: &NewEntity<'_>,
     origin: BatchOrigin,
     found: &mut Vec<Diagnostic>,
 ) {

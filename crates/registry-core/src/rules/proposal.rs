@@ -20,9 +20,9 @@ use crate::{
 pub(super) struct Proposal<'a> {
     catalog: &'a Catalog,
     /// The entities that the batch newly registers, in order.
-    pub(super) new: Vec<New<'a>>,
+    pub(super) new: Vec<NewEntity<'a>>,
     /// Registered entities that the batch restores: to active, or from retired to deprecated.
-    pub(super) restored: Vec<New<'a>>,
+    pub(super) restored: Vec<NewEntity<'a>>,
     by_key: HashMap<&'a Key, usize>,
     by_name: HashMap<(Kind, &'a Name), Vec<&'a Version>>,
     /// The last lifecycle change of each key in the batch with its index.
@@ -32,14 +32,14 @@ pub(super) struct Proposal<'a> {
 type Lifecycles<'a> = HashMap<&'a Key, (LifecycleState, &'a Notice, usize)>;
 
 /// An entity that the batch registers or restores.
-pub(super) struct New<'a> {
+pub(super) struct NewEntity<'a> {
     change: usize,
     document: &'a Document,
     /// The references of the entity.
     pub(super) references: Vec<Reference>,
 }
 
-impl<'a> New<'a> {
+impl<'a> NewEntity<'a> {
     pub(super) fn key(&self) -> &'a Key {
         self.document.key()
     }
@@ -78,7 +78,7 @@ impl<'a> Proposal<'a> {
                     let Key { kind, name, version } = document.key();
                     by_key.entry(document.key()).or_insert(new.len());
                     by_name.entry((*kind, name)).or_default().push(version);
-                    new.push(New { change, document, references });
+                    new.push(NewEntity { change, document, references });
                 }
                 Proposed::SetLifecycle { key, state, notice } => {
                     lifecycles.insert(key, (*state, notice, change));
@@ -175,7 +175,7 @@ impl<'a> Proposal<'a> {
     }
 }
 
-fn restored<'a>(catalog: &'a Catalog, lifecycles: &Lifecycles<'a>) -> Vec<New<'a>> {
+fn restored<'a>(catalog: &'a Catalog, lifecycles: &Lifecycles<'a>) -> Vec<NewEntity<'a>> {
     let restored = |(key, after): (&&Key, &(LifecycleState, &Notice, usize))| {
         let (state, _, change) = *after;
         let record = catalog.find(key)?;
@@ -183,7 +183,7 @@ fn restored<'a>(catalog: &'a Catalog, lifecycles: &Lifecycles<'a>) -> Vec<New<'a
         let becomes =
             state != was && (state == LifecycleState::Active || was == LifecycleState::Retired);
         let document = &*record.document;
-        becomes.then(|| New { change, document, references: references(document.entity()) })
+        becomes.then(|| NewEntity { change, document, references: references(document.entity()) })
     };
     lifecycles.iter().filter_map(restored).collect()
 }

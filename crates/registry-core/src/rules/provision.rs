@@ -1,12 +1,12 @@
 //! `provision-unknown`: a server provides only registered tool versions.
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     edges::Relation,
 };
 
-pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     for reference in new.references.iter().filter(|r| r.relation == Relation::Provides) {
         let key = &reference.key;
         if proposal.document(key).is_none() {

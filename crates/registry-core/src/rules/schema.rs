@@ -16,7 +16,7 @@ use schema_compat::{
 use serde_json::Value;
 
 use super::{
-    proposal::{New, Proposal},
+    proposal::{NewEntity, Proposal},
     schema_graph::SchemaGraph,
 };
 use crate::{
@@ -28,9 +28,10 @@ use crate::{
 };
 
 pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mut Vec<Diagnostic>) {
-    let each =
-        |new| schemas(New::entity(new)).into_iter().map(move |(at, schema)| (new, at, schema));
-    let all: Vec<(&New<'_>, String, &Value)> = proposal.new.iter().flat_map(each).collect();
+    let each = |new| {
+        schemas(NewEntity::entity(new)).into_iter().map(move |(at, schema)| (new, at, schema))
+    };
+    let all: Vec<(&NewEntity<'_>, String, &Value)> = proposal.new.iter().flat_map(each).collect();
     let problems = Problems::new(all.iter().map(|(_, _, schema)| *schema).collect());
     let weights = graph.weights();
     for (i, (new, place, schema)) in all.iter().enumerate() {
@@ -86,7 +87,7 @@ fn schemas(entity: &Entity) -> Vec<(String, &Value)> {
 
 fn unresolved(
     proposal: &Proposal<'_>,
-    new: &New<'_>,
+    new: &NewEntity<'_>,
     (place, schema): (&str, &Value),
     found: &mut Vec<Diagnostic>,
 ) {
@@ -109,7 +110,11 @@ fn unresolved(
 
 /// MCP requires tool arguments to be an object. Clients reject the whole tool list if one schema
 /// allows another type.
-fn arguments_are_an_object(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+fn arguments_are_an_object(
+    proposal: &Proposal<'_>,
+    new: &NewEntity<'_>,
+    found: &mut Vec<Diagnostic>,
+) {
     let Entity::Tool(tool) = new.entity() else { return };
     let Some(schema) = &tool.input_schema else { return };
     let referred = pure_reference(schema).and_then(|key| schema_of(proposal, &key));
@@ -127,7 +132,7 @@ fn arguments_are_an_object(proposal: &Proposal<'_>, new: &New<'_>, found: &mut V
 }
 
 /// A gateway compiles a schema together with all schemas that it refers to.
-fn too_many_references(graph: &SchemaGraph<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+fn too_many_references(graph: &SchemaGraph<'_>, new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let own = new.references.iter().filter(|r| r.relation == Relation::Schema).map(|r| &r.key);
     if graph.reaches_more_than(schema_compat::limits::SCHEMA_REFERENCES, own) {
         let problem = InvalidSchema::TooManyReferences;

@@ -7,7 +7,7 @@ use schema_compat::schema_compile::{compile, patterns};
 use serde_json::Value;
 
 use super::{
-    proposal::{New, Proposal},
+    proposal::{NewEntity, Proposal},
     schema::schema_of,
     schema_graph::SchemaGraph,
 };
@@ -51,14 +51,19 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
 /// Distinct schemas to compile, with the tools that use them.
 #[derive(Default)]
 struct Work<'n> {
-    users: HashMap<Digest, Vec<(&'n New<'n>, &'static str)>>,
+    users: HashMap<Digest, Vec<(&'n NewEntity<'n>, &'static str)>>,
     schemas: Vec<(Digest, Value)>,
     bytes: usize,
     patterns: usize,
 }
 
 impl<'n> Work<'n> {
-    fn add(&mut self, new: &'n New<'n>, member: &'static str, schema: Value) -> Result<(), String> {
+    fn add(
+        &mut self,
+        new: &'n NewEntity<'n>,
+        member: &'static str,
+        schema: Value,
+    ) -> Result<(), String> {
         let text = schema.to_string();
         let digest = Digest::compute(text.as_bytes());
         let users = self.users.entry(digest).or_default();

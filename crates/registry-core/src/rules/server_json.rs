@@ -3,14 +3,14 @@
 //!
 //! This is a warning, because metadata is open and the server remains usable.
 
-use super::proposal::New;
+use super::proposal::NewEntity;
 use crate::{
     diagnostic::{Code, Diagnostic, Severity},
     entity::Entity,
     server_json::unlistable_parts,
 };
 
-pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let Entity::Server(server) = new.entity() else { return };
     for misfit in unlistable_parts(server).into_iter().filter(Diagnostic::is_error) {
         let (code, severity) = (Code::ServerJsonInvalid, Severity::Warning);

@@ -2,13 +2,13 @@
 //!
 //! `provides` lists upstream tool names, so that an alias refers to the real tool.
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{Entity, Server, Tool, ToolSource},
 };
 
-pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let Entity::Tool(tool) = new.entity() else { return };
     let Some(source) = tool.source() else { return };
     let key = source.server_key();

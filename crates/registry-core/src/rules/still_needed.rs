@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     edges::Relation,
@@ -50,7 +50,7 @@ fn refusal(message: String) -> Diagnostic {
 
 fn by_target<'a>(proposal: &'a Proposal<'a>) -> ByTarget<'a> {
     let mut users = ByTarget::new();
-    let needs = |new: &'a New<'a>| {
+    let needs = |new: &'a NewEntity<'a>| {
         let needed = new.references.iter().filter(|r| r.relation != Relation::Provides);
         needed.map(|reference| (&reference.key, new.key()))
     };

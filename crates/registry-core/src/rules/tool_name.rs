@@ -3,7 +3,7 @@
 //! Callers without an agent identity call a tool by name only. A second server with the same tool
 //! name takes over their calls, or loses its own. Deprecated and retired versions do not count.
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{Entity, Tool},
@@ -13,7 +13,7 @@ use crate::{
     reference::Key,
 };
 
-pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let Some((tool, server)) = sourced(new.entity()) else { return };
     if !is_active(proposal, new.key()) {
         return;
