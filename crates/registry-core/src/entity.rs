@@ -17,7 +17,7 @@ pub use agent::{Agent, Capabilities, Extension, ExtensionParams, Provider, Skill
 pub use schema::Schema;
 pub use server::{Exposure, Provision, Server};
 pub use tool::{
-    Dependency, DependencyTarget, Effect, Hints, Implementation, TaskSupport, Tool, ToolSource,
+    Dependency, DependencyTarget, Hints, Implementation, TaskSupport, Tool, ToolEffect, ToolSource,
 };
 
 use crate::{

@@ -5,8 +5,7 @@
 use std::collections::BTreeSet;
 
 use schema_compat::{
-    compatibility::LiveDifference as SchemaDifference, pointer::pointer_join,
-    schema_compile::compile,
+    compatibility::Difference as SchemaDifference, pointer::pointer_join, schema_compile::compile,
 };
 use serde_json::{Map, Value};
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     diagnostic::{Code, Diagnostic},
-    entity::{Agent, Effect, Entity, Hints, Implementation, Skill, Tool},
+    entity::{Agent, Entity, Hints, Implementation, Skill, Tool, ToolEffect},
     limits,
     reference::Key,
     schema_inline::InlineBudget,
@@ -71,7 +71,7 @@ fn check_read_only(
     let find_tool = |key: &Key| proposal.find(key).and_then(Entity::as_tool);
     let mut known = BTreeMap::new();
     let mut reads =
-        |tool: &Tool| Hints::registered(tool, &find_tool, &mut known).effect == Effect::Reads;
+        |tool: &Tool| Hints::registered(tool, &find_tool, &mut known).effect == ToolEffect::Reads;
     if tool.annotations.is_none() || !reads(tool) {
         return;
     }
