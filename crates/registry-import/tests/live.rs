@@ -86,7 +86,7 @@ fn words_are_cosmetic() {
     newer.info["version"] = json!("1.1.0");
     assert_eq!(
         differences(&catalog(&registered()), &newer),
-        ["Cosmetic /version: it says that it is 1.1.0"]
+        ["Cosmetic /version: the server reports the version 1.1.0"]
     );
 }
 

@@ -174,7 +174,7 @@ async fn a_verified_copy_is_followed_forwards_only() {
         (write_export(history.at(4)), "it is of revision 4, but 5 is served"),
         (write_export(History::new("other", 9).head()), "it is of registry `other`, but `r`"),
         (write_export(forked.head()), "its history differs"),
-        (edited.into_bytes(), "has the digest"),
+        (edited.into_bytes(), "digest mismatch"),
         (plain(&["A"]).into_bytes(), "it is of registry `file`, but `r`"),
     ] {
         fs::write(&path, bad).expect("written");

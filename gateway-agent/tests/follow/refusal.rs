@@ -60,7 +60,7 @@ fn bad_deltas(history: &History) -> Vec<Case> {
         ("chain", changed(history, |d| d.chain = flipped(&d.chain, 0)), "the chain breaks"),
         ("short chain", changed(history, |d| d.chain = d.chain.slice(1..)), "has 32 bytes"),
         ("commit", changed(history, |d| d.commit = flipped(&d.commit, 30)), ""),
-        ("no commit", changed(history, |d| d.commit = Bytes::new()), "cannot be read"),
+        ("no commit", changed(history, |d| d.commit = Bytes::new()), "cannot parse the commit"),
         ("garbage", changed(history, |d| d.commit = Bytes::from_static(b"\xff\0{")), "cannot be"),
         (
             "document",

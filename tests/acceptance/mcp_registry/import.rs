@@ -39,7 +39,7 @@ async fn a_server_json_is_registered_after_its_plan() {
     let withdrawn = written(dir.path(), "answer.json", &answer);
     let again = import(&api.registry, &withdrawn, &["--apply", "--yes"]);
     assert!(again.success() && again.stdout.contains("nothing to change"), "{again:?}");
-    assert!(format!("{again:?}").contains("says that it is `deleted`"), "{again:?}");
+    assert!(format!("{again:?}").contains("marks the server as `deleted`"), "{again:?}");
     // The other spelling, and JSON for scripts.
     let other = ["import", "server-json", &file, "--apply", "--yes", "--output", "json"];
     let other = api.registry.ctl(&other);
@@ -62,7 +62,7 @@ async fn a_mistake_is_shown_where_it_is() {
         "server.json:",
         "`latest` is not the version",
         "--> ",
-        "the text has control characters or others that nobody sees",
+        "the text has control or invisible characters",
     ] {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
