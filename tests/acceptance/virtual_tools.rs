@@ -193,7 +193,7 @@ fn old_forms_are_read_and_contradictions_refused() {
     let mut both = old;
     both["server"] = json!("other");
     let refused = validated(tool(both, json!({})));
-    assert!(refused.stderr.contains("`target` says `s`, but `server` says `other`"), "{refused:?}");
+    assert!(refused.stderr.contains("`target` is `s`, but `server` is `other`"), "{refused:?}");
     let new = json!({ "server": "s", "serverVersion": "1.0.0", "tool": "t", "hideFields": ["m"] });
     let refused = validated(tool(new, beside));
     assert!(refused.stderr.contains("inside `source` and beside it"), "{refused:?}");

@@ -57,7 +57,7 @@ type Case = (&'static str, Vec<SyncResponse>, &'static str);
 fn bad_deltas(history: &History) -> Vec<Case> {
     let other = History::new("other", HELD + 1);
     vec![
-        ("chain", changed(history, |d| d.chain = flipped(&d.chain, 0)), "the chain breaks"),
+        ("chain", changed(history, |d| d.chain = flipped(&d.chain, 0)), "chain hash mismatch"),
         ("short chain", changed(history, |d| d.chain = d.chain.slice(1..)), "has 32 bytes"),
         ("commit", changed(history, |d| d.commit = flipped(&d.commit, 30)), ""),
         ("no commit", changed(history, |d| d.commit = Bytes::new()), "cannot parse the commit"),
@@ -74,9 +74,9 @@ fn bad_deltas(history: &History) -> Vec<Case> {
             "comes with 2 documents",
         ),
         ("claim", changed(history, |d| d.revision += 1), "carries the commit of revision"),
-        ("gap", history.deltas(HELD + 1, HELD + 2), "the chain breaks"),
-        ("repetition", history.deltas(HELD - 1, HELD), "the chain breaks"),
-        ("other registry", other.deltas(HELD, HELD + 1), "the chain breaks"),
+        ("gap", history.deltas(HELD + 1, HELD + 2), "chain hash mismatch"),
+        ("repetition", history.deltas(HELD - 1, HELD), "chain hash mismatch"),
+        ("other registry", other.deltas(HELD, HELD + 1), "chain hash mismatch"),
         ("skipped", resealed(history, |c, _| c.revision.0 += 5), "cannot follow revision 4"),
         (
             "registered twice",

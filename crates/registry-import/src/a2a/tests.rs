@@ -142,7 +142,7 @@ fn a_card_that_lies_is_no_worse_than_a_poor_one() {
     assert_eq!(found.draft.agents[0]["url"], "https://a.example");
     let said = lines(&found).join("\n");
     for expected in
-        ["/url: ", "hidden characters", "tells the model", "/skills/0: ", "a second skill"]
+        ["/url: ", "hidden characters", "instructs the model", "/skills/0: ", "a second skill"]
     {
         assert!(said.contains(expected), "{expected}: {said}");
     }
