@@ -17,6 +17,7 @@ use crate::{
     entry::{Entry, rank_versions},
     postings::{Doc, MOST, Posting, Postings, Term},
     terms::{Terms, name_term},
+    weights,
 };
 
 /// Number of new entities per batch, because their words take more memory than their postings.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use registry_core::{Catalog, PointInTime, Revision};
-use registry_search::{Hit, Index, Place, Query, Total};
+use registry_search::{Cursor, Hit, Index, Query, Total};
 use tokio::{
     sync::watch,
     task::{JoinError, spawn_blocking},
@@ -82,7 +82,7 @@ impl Searcher {
     ) -> Result<Searched, ReadError> {
         let PageWanted { at, size, token, with_documents } = wanted;
         let mark = format!("search {query:?} {at:?}");
-        let from = page::cursor(&mark, token, Cursor::read)?;
+        let from = page::cursor(&mark, token, PageToken::read)?;
         let at = from.as_ref().map(|from| PointInTime::Revision(from.revision)).or(at);
         let index = self.index_at(catalogs, at).await?;
         let revision = index.revision();
@@ -94,7 +94,7 @@ impl Searcher {
             found.hits.truncate(room);
             found.next = found.hits.last().map(|last| last.place);
         }
-        let next = found.next.map(|place| Cursor { revision, total, place });
+        let next = found.next.map(|place| PageToken { revision, total, place });
         if next.is_some() {
             self.keep(&index);
         }
@@ -242,15 +242,15 @@ fn fitting(hits: &[Hit], with_documents: bool) -> usize {
 
 /// Where a further page begins: in which revision, how many results its first page told of, and
 /// after which place.
-struct Cursor {
+struct PageToken {
     revision: Revision,
     total: Total,
-    place: Place,
+    place: Cursor,
 }
 
-impl Cursor {
+impl PageToken {
     fn write(&self) -> String {
-        let Self { revision, total, place: Place { score, doc } } = self;
+        let Self { revision, total, place: Cursor { score, doc } } = self;
         let (count, more) = match total {
             Total::Exactly(count) => (count, ""),
             Total::AtLeast(count) => (count, "+"),
@@ -265,7 +265,7 @@ impl Cursor {
             Some(count) => Total::AtLeast(count.parse().ok()?),
             None => Total::Exactly(total.parse().ok()?),
         };
-        let place = Place { score: score.parse().ok()?, doc: doc.parse().ok()? };
+        let place = Cursor { score: score.parse().ok()?, doc: doc.parse().ok()? };
         Some(Self { revision: Revision(revision.parse().ok()?), total, place })
     }
 }

@@ -169,7 +169,7 @@ impl Scopes {
 
 impl Channel {
     fn new(
-        part: &Part,
+        part: &ScopedCatalog,
         voucher: &Voucher,
         words: Option<watch::Receiver<Said>>,
     ) -> (Arc<Self>, watch::Sender<Arc<State>>) {
@@ -240,7 +240,7 @@ fn is_followed(cell: &Cell) -> bool {
 }
 
 /// The part of a catalog, with its digest. Dropping the future stops the work; the turn ends with it.
-async fn part(scope: &Scope, catalog: Arc<Catalog>, turn: OpeningTurn) -> Part {
+async fn part(scope: &Scope, catalog: Arc<Catalog>, turn: OpeningTurn) -> ScopedCatalog {
     let stop = CancellationToken::new();
     let _stop_with_the_future = stop.clone().drop_guard();
     let scope = Arc::new(scope.clone());

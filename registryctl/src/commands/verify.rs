@@ -7,7 +7,7 @@ use std::time::Instant;
 use futures_util::{StreamExt as _, stream};
 use registry_core::{
     Catalog, Key,
-    live::{Class, Difference, compare},
+    live::{Class, LiveDifference, compare},
 };
 use serde::Serialize;
 
@@ -31,7 +31,7 @@ struct Verified {
     server: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    differences: Vec<Difference>,
+    differences: Vec<LiveDifference>,
     #[serde(skip)]
     failure: Option<Failure>,
 }
@@ -91,7 +91,7 @@ async fn differences(
     catalog: Catalog,
     server: Key,
     target: &Target,
-) -> Result<Vec<Difference>, Failure> {
+) -> Result<Vec<LiveDifference>, Failure> {
     let started = Instant::now();
     let said = live::ask(target).await?;
     let compared = target.work(started, move || compare(&catalog, &server, &said)).await?;
@@ -108,7 +108,7 @@ fn show(screen: Screen, verified: &[Verified]) -> Result<(), Failure> {
         } else if differences.is_empty() {
             equal += 1;
         }
-        for Difference { class, tool, pointer, what, .. } in differences {
+        for LiveDifference { class, tool, pointer, what, .. } in differences {
             let (word, paint) = match class {
                 Class::Cosmetic => ("cosmetic", Paint::Dim),
                 Class::Compatible => ("compatible", Paint::Good),

@@ -230,9 +230,9 @@ mod tests {
     #[test]
     fn content_digest_changes_with_each_line() {
         let lines: Vec<String> = (0..40).map(|i| format!("line {i}")).collect();
-        let whole = of(&lines).digest();
+        let whole = from_lines(&lines).digest();
         for i in 0..lines.len() {
-            let mut less = of(&lines);
+            let mut less = from_lines(&lines);
             less.remove(&lines[i]);
             assert_ne!(less.digest(), whole);
             less.insert("another");

@@ -27,7 +27,7 @@ use crate::{
 
 /// Checks every new composition with valid grammar.
 pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
-    let mut pool = Comparing::of(limits::FLOW_STEPS);
+    let mut pool = Comparing::with_steps(limits::FLOW_STEPS);
     let mut inlining = InlineBudget::for_server();
     let compositions = proposal.new.iter().filter_map(|new| {
         let Entity::Tool(tool) = new.entity() else { return None };
@@ -131,7 +131,7 @@ fn find<'a>(proposal: &Proposal<'a>, tool: &Tool, target: &Target) -> Option<Cal
 }
 
 /// The registered input and output schemas of a tool.
-fn signature(proposal: &Proposal<'_>, tool: &Tool, budget: &mut Budget) -> Signature {
+fn signature(proposal: &Proposal<'_>, tool: &Tool, budget: &mut InlineBudget) -> Signature {
     let mut signature = registered(proposal, tool, budget);
     // A composition without an input schema has that of its entry.
     let (mut tool, mut depth) = (Cow::Borrowed(tool), 0);
@@ -151,7 +151,7 @@ fn entry<'a>(proposal: &Proposal<'a>, tool: &Tool) -> Option<Cow<'a, Tool>> {
     Some(find(proposal, tool, types::entry(&composition.spec)?)?.tool())
 }
 
-fn registered(proposal: &Proposal<'_>, tool: &Tool, budget: &mut Budget) -> Signature {
+fn registered(proposal: &Proposal<'_>, tool: &Tool, budget: &mut InlineBudget) -> Signature {
     let resolve: tool_schema::bundle::Resolve<'_> = &|key| schema_of(proposal, key);
     let mut whole = |schema: Option<Result<Value, _>>| {
         let schema: Value = schema?.ok()?;

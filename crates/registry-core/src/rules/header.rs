@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{
     proposal::{NewEntity, Proposal},
-    schema_graph::{Leading, SchemaGraph},
+    schema_graph::{Reaching, SchemaGraph},
 };
 use crate::{
     diagnostic::{Code, Diagnostic},
@@ -66,7 +66,7 @@ fn input_schema<'a>(new: &NewEntity<'a>) -> Option<&'a Value> {
 fn check_schema(
     schema: &Value,
     at: Location<'_>,
-    annotated: &Leading<'_>,
+    annotated: &Reaching<'_>,
     problems: &mut Vec<Diagnostic>,
 ) {
     let mut names = HashSet::new();

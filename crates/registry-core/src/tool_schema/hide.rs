@@ -251,7 +251,7 @@ fn local_references(member: &str, value: &Value) -> Option<Vec<(String, String)>
             _ => is_plain &= text == "#" || text.starts_with("#/"),
         }
     };
-    match (holds(member), value) {
+    match (member_content(member), value) {
         (MemberContent::Data, _) => {}
         (MemberContent::Named, Value::Object(named)) => {
             named.values().for_each(|schema| each_object(schema, &mut visit));

@@ -42,7 +42,7 @@ impl Random {
     }
 
     pub(crate) fn name(&mut self) -> String {
-        self.of(&NAMES).to_owned()
+        self.choose(&NAMES).to_owned()
     }
 }
 

@@ -118,7 +118,7 @@ proptest! {
             "give" => Signature { input: None, output: Some(schema_of(&given, loose)) },
             _ => Signature { input: Some(json!({ "const": taken })), output: None },
         };
-        for found in check(&spec, &own, &mut called, &mut Comparing::of_batch()) {
+        for found in check(&spec, &own, &mut called, &mut Comparing::for_batch()) {
             let is_about_take = found.pointer.starts_with("/pipeline/steps/1");
             prop_assert!(!is_about_take || !found.is_certain, "{found:?} of {taken}");
         }

@@ -340,7 +340,7 @@ fn public_address_is_served_as_remote() {
     accepted(&found);
     let entity = Entity::parse(Kind::Server, &found.draft.servers[0]).unwrap();
     let Entity::Server(server) = entity else { panic!("{entity:?}") };
-    let detail = ServerDetail::of(&server, "com.example/files");
+    let detail = ServerDetail::from_server(&server, "com.example/files");
     let header = json!({ "name": "X-Key", "isRequired": true, "isSecret": true });
     let remote = json!({ "type": "streamable-http", "url": "https://files.example/mcp", "headers": [header] });
     assert_eq!(detail.more["remotes"], json!([remote]));

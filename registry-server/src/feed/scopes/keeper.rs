@@ -61,7 +61,7 @@ impl Drop for Place {
 pub(super) struct Keeper {
     pub(super) place: Place,
     pub(super) told: watch::Sender<Arc<State>>,
-    pub(super) part: Part,
+    pub(super) part: ScopedCatalog,
     /// What is in it.
     pub(super) content: Digest,
     pub(super) head: watch::Receiver<Revision>,

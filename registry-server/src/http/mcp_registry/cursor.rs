@@ -14,7 +14,7 @@ const MARK: usize = 8;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Cursor {
+struct CursorContent {
     name: String,
     version: String,
     filter: Filter,
@@ -22,7 +22,7 @@ struct Cursor {
 
 /// The text of a cursor.
 pub(super) fn write(place: Cursor, filter: Filter) -> String {
-    let cursor = Cursor { name: place.name, version: place.version.to_string(), filter };
+    let cursor = CursorContent { name: place.name, version: place.version.to_string(), filter };
     // Texts, times and booleans always serialize.
     let json = serde_json::to_vec(&cursor).unwrap_or_default();
     URL_SAFE_NO_PAD.encode([&mark(&json), &json[..]].concat())
@@ -32,7 +32,7 @@ pub(super) fn write(place: Cursor, filter: Filter) -> String {
 pub(super) fn read(text: &str) -> Option<(Cursor, Filter)> {
     let bytes = URL_SAFE_NO_PAD.decode(Some(text).filter(|text| text.len() <= LONGEST)?).ok()?;
     let (found, json) = bytes.split_at_checked(MARK)?;
-    let Cursor { name, version, filter } =
+    let CursorContent { name, version, filter } =
         serde_json::from_slice(Some(json).filter(|json| found == mark(json))?).ok()?;
     Some((Cursor { name, version: Version::parse(&version).ok()? }, filter))
 }

@@ -24,7 +24,7 @@ use crate::{
 const DRAFT_7: &str = "http://json-schema.org/draft-07/schema#";
 
 /// The self-contained form of a schema; `None` if it is too large or has an unresolved reference.
-pub(super) fn self_contained(schema: &Value, budget: &mut Budget) -> Option<Value> {
+pub(super) fn self_contained(schema: &Value, budget: &mut InlineBudget) -> Option<Value> {
     let places = Places::new(schema);
     let mut flat = Flattening { places: &places, is_resolved: true };
     let mut whole = flat.part(schema, Location::ROOT, (places.dialect, ""));
