@@ -110,7 +110,7 @@ impl Felt {
 
 async fn storm(report: &mut Report) {
     // All of them have one address.
-    let mut registry = Registry::start_fresh(&["--max-address-connections", "20000"]);
+    let mut registry = Registry::start_fresh(&["--max-connections-per-address", "20000"]);
     reads::apply_all(&registry, TOOLS).await;
     let (quiet, ()) = feel(&registry, 0, sleep(Duration::from_secs(3))).await;
     let mut places = Vec::new();

@@ -144,7 +144,7 @@ impl Watchman {
             "registry.maxStaleness.tools is {limit:?}, which is too short: while nothing is new, the \
              catalog is {reached:.1} s old before its source confirms it, and calls are refused \
              although all is well; set it to {least}s or more, or have it confirmed more often \
-             (`--progress-interval` of a registry server, 10s by default; `registry.pollInterval` of \
+             (`--heartbeat-interval` of a registry server, 10s by default; `registry.pollInterval` of \
              an http(s) source)"
         );
     }

@@ -261,11 +261,11 @@ fn flags(rng: &mut Rng) -> Vec<String> {
     let poll = rng.pick(&["200ms", "1s"]).to_string();
     let pairs = [
         ("--recent-commits", recent),
-        ("--keep-deltas", kept),
+        ("--retain-revisions", kept),
         ("--poll-interval", poll),
-        ("--progress-interval", "300ms".to_owned()),
+        ("--heartbeat-interval", "300ms".to_owned()),
         ("--database-timeout", "1s".to_owned()),
-        ("--lost-write-patience", "1s".to_owned()),
+        ("--write-outcome-timeout", "1s".to_owned()),
         ("--slow-reader-timeout", "1s".to_owned()),
         ("--log", "info".to_owned()),
     ];

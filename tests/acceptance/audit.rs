@@ -118,8 +118,8 @@ async fn servers_of_one_database_sign_with_one_key() {
     let refused = server(database.url(), &flags);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(why.contains(known.trim()) && why.contains("checkpoint-key adopt"), "{why}");
-    let adopted = server(database.url(), &["checkpoint-key", "adopt", "--checkpoint-key", other]);
+    assert!(why.contains(known.trim()) && why.contains("checkpoint-key replace"), "{why}");
+    let adopted = server(database.url(), &["checkpoint-key", "replace", "--checkpoint-key", other]);
     assert!(adopted.status.success(), "{adopted:?}");
     let process = acceptance::Process::start("registry-server", dir.path(), |command| {
         command.args(flags).args(["--database", database.url(), "--data-dir"]).arg(dir.path());

@@ -90,7 +90,7 @@ async fn a_message_is_encoded_once_for_all_streams_that_get_it() {
 async fn who_waits_behind_those_that_do_not_read_is_kept_and_gets_its_snapshot() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let database = format!("sqlite:{}", dir.path().join("registry.db").display());
-    let registry = Registry::start_with(&database, &["--progress-interval", "100ms"]);
+    let registry = Registry::start_with(&database, &["--heartbeat-interval", "100ms"]);
     let mut client = registry.client().await;
     for number in 0..BIG_SCHEMAS {
         client.apply(big_schema(number)).await.expect("accepted");
@@ -100,7 +100,7 @@ async fn who_waits_behind_those_that_do_not_read_is_kept_and_gets_its_snapshot()
         stalled.push(follow(&registry, None).await);
     }
     acceptance::eventually("some wait for their turn", || async {
-        let waiting = metric(&registry, "registry_streams_waiting{at=\"snapshot\"}").await;
+        let waiting = metric(&registry, "registry_stream_stage_waiting{stage=\"snapshot\"}").await;
         waiting.is_some_and(|waiting| waiting > 0)
     })
     .await;
@@ -118,8 +118,8 @@ async fn who_waits_behind_those_that_do_not_read_is_kept_and_gets_its_snapshot()
     assert!(entities == BIG_SCHEMAS && signs_of_life > 0, "{entities}, {signs_of_life}");
     assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
     acceptance::eventually("nobody waits, nobody has a turn", || async {
-        let waiting = metric(&registry, "registry_streams_waiting{at=\"snapshot\"}").await;
-        let admitted = metric(&registry, "registry_streams_admitted{at=\"snapshot\"}").await;
+        let waiting = metric(&registry, "registry_stream_stage_waiting{stage=\"snapshot\"}").await;
+        let admitted = metric(&registry, "registry_stream_stage_active{stage=\"snapshot\"}").await;
         (waiting, admitted) == (Some(0), Some(0))
     })
     .await;

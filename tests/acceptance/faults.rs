@@ -51,7 +51,7 @@ async fn a_server_out_of_file_descriptors_goes_on_when_there_are_some_again() {
         silent.push(tokio::net::TcpStream::connect(&registry.address).await.expect("queued"));
     }
     acceptance::eventually("the server notices", || async {
-        registry.process.stderr().contains("connections cannot be accepted")
+        registry.process.stderr().contains("cannot accept connections")
     })
     .await;
     drop(silent);

@@ -101,7 +101,7 @@ fn lost_database_beside_its_key_stops_every_start() {
         command.output().expect("it runs")
     };
     let create = ["token", "create", "--name", "a", "--role", "admin"];
-    for arguments in [&["--log", "info"][..], &["checkpoint-key", "adopt"], &create] {
+    for arguments in [&["--log", "info"][..], &["checkpoint-key", "replace"], &create] {
         let output = run(arguments);
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");

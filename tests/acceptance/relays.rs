@@ -68,10 +68,7 @@ async fn a_tree_of_relays_serves_what_its_registry_has_and_takes_no_writes() {
     }
     let file = root().join("examples/registry-v2.json");
     let refused = far.ctl(&["deprecate", "tool/fetch@1.2.3"]);
-    assert!(
-        refused.stderr.contains("is a relay and takes no writes") && !refused.success(),
-        "{refused:?}"
-    );
+    assert!(refused.stderr.contains("is a read-only relay") && !refused.success(), "{refused:?}");
     assert!(refused.stderr.contains(&near.address), "{refused:?}");
     let unsigned = far.ctl(&["audit", "key"]);
     let there = format!("--registry http://{}", near.address);
@@ -129,7 +126,7 @@ fn forger(original: &Registry, dir: &Path) -> Registry {
     let key = key.to_str().expect("text");
     run(
         &binary("registry-server"),
-        &["checkpoint-key", "adopt", "--database", &database, "--checkpoint-key", key],
+        &["checkpoint-key", "replace", "--database", &database, "--checkpoint-key", key],
     );
     Registry::start_on(&database)
 }
@@ -165,7 +162,7 @@ async fn nobody_without_the_key_can_invent_or_hide_anything() {
     let follow = format!("grpc://{}", forger.address);
     let fooled = Registry::start_with(relay.database(), &["--follow", &follow]);
     acceptance::eventually("the relay refuses", || async {
-        readiness(&fooled.admin_address()).await.1.to_string().contains("is known by the key")
+        readiness(&fooled.admin_address()).await.1.to_string().contains("has the key")
     })
     .await;
     assert_eq!(fooled.revision().await, 1);

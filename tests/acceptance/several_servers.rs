@@ -182,15 +182,20 @@ fn a_second_server_on_a_sqlite_file_does_not_start() {
     };
     let mut first = second().expect("nobody has the file yet");
     let refused = second().expect_err("the first has it");
-    assert!(refused.contains("registry.db.lock: another registry-server holds it"), "{refused}");
-    assert!(refused.contains("several servers share a Postgres database"), "{refused}");
+    assert!(
+        refused.contains("registry.db.lock: another registry-server has the lock"),
+        "{refused}"
+    );
+    assert!(refused.contains("use Postgres to run several servers"), "{refused}");
     let (file, link) = (dir.path().join("registry.db"), dir.path().join("link.db"));
     std::os::unix::fs::symlink(file, &link).expect("a link");
     let linked = Process::try_start("registry-server", dir.path(), |command| {
         command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.path());
         command.args(["--database", &format!("sqlite:{}", link.display())]);
     });
-    assert!(linked.expect_err("it is the same file").contains("another registry-server holds it"));
+    assert!(
+        linked.expect_err("it is the same file").contains("another registry-server has the lock")
+    );
     first.kill_9();
     second().expect("what a killed server held is free");
 }

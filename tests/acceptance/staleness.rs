@@ -26,7 +26,7 @@ impl World {
     async fn confirmed_every(interval: &str, limits: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let database = format!("sqlite:{}", dir.path().join("registry.db").display());
-        let registry = Registry::start_with(&database, &["--progress-interval", interval]);
+        let registry = Registry::start_with(&database, &["--heartbeat-interval", interval]);
         registry.apply_example();
         let backend = Backend::start();
         let source = format!("grpc://{}\n  maxStaleness: {limits}", registry.address);

@@ -38,7 +38,7 @@ pub enum Error {
 pub struct Walk {
     /// From which entities.
     pub keys: Vec<Key>,
-    /// Which way.
+    /// TokenFilter way.
     pub direction: Direction,
     /// Most steps away.
     pub deepest: Option<usize>,

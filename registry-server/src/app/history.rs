@@ -10,7 +10,7 @@ use crate::store::{
     CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, Store, StoredCommit, Subject,
 };
 
-/// Which commits.
+/// TokenFilter commits.
 #[derive(Debug, Clone)]
 pub struct ListCommits {
     /// In which order.

@@ -8,7 +8,7 @@ use registry_core::{Catalog, Key, Kind, LifecycleState, Name, PointInTime, Recor
 
 use super::{Catalogs, ReadError, page, run_blocking};
 
-/// Which entities.
+/// TokenFilter entities.
 #[derive(Debug, Clone, Default)]
 pub struct ListQuery {
     /// Only this kind.

@@ -49,7 +49,7 @@ impl RegistryService for Service {
                 return Ok(Response::new(answer));
             }
             Err(found) => {
-                metrics::refused(&found);
+                metrics::rejected(&found);
                 return Err(status::refused(&found));
             }
         };

@@ -1,4 +1,4 @@
-//! A follower as a gateway is one: it verifies everything and holds a catalog.
+//! A follower like a gateway: verifies every message and holds a catalog.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,17 +16,17 @@ use tonic::{Status, Streaming};
 
 use crate::harness::TestServer;
 
-/// An open stream and what it has told so far.
+/// An open stream and its received state.
 pub(crate) struct Follower {
     pub(crate) catalog: Option<Catalog>,
-    /// How the stream was spoken to: `snapshot`, `delta 3`, `progress 3`.
+    /// Received messages, for example `snapshot`, `delta 3` or `progress 3`.
     pub(crate) heard: Vec<String>,
     says: mpsc::Sender<v1::SyncRequest>,
     hears: Streaming<v1::SyncResponse>,
     snapshot: Option<Parts>,
 }
 
-/// What a snapshot has brought so far.
+/// Content of a partially received snapshot.
 struct Parts {
     position: Position,
     scope: Scope,
@@ -45,12 +45,12 @@ pub(crate) fn hello(position: Option<v1::Position>) -> v1::SyncRequest {
 }
 
 impl Follower {
-    /// Follows from nothing.
+    /// Follows without a position.
     pub(crate) async fn new(server: &TestServer) -> Self {
         Self::resume(server, None).await.unwrap()
     }
 
-    /// Follows from a catalog.
+    /// Resumes from a catalog.
     pub(crate) async fn resume(
         server: &TestServer,
         catalog: Option<Catalog>,
@@ -86,7 +86,7 @@ impl Follower {
         Ok(Self { catalog, heard: Vec::new(), says, hears, snapshot: None })
     }
 
-    /// Follows a scope, from nothing or from what a follower of it held.
+    /// Follows a scope, without or with an earlier state.
     pub(crate) async fn of_scope(
         server: &TestServer,
         scope: &Scope,
@@ -102,12 +102,12 @@ impl Follower {
         Self::say_hello(server, hello, held).await
     }
 
-    /// Asks for another scope on the same stream.
+    /// Changes the scope of the stream.
     pub(crate) async fn change_scope(&self, scope: &Scope) {
         self.say(sync_request::Message::Scope(scope.into())).await;
     }
 
-    /// Takes the next message, and proves it.
+    /// Receives and verifies the next message.
     pub(crate) async fn hear(&mut self) -> Result<Message, Status> {
         let next = timeout(Duration::from_secs(15), self.hears.message()).await.unwrap();
         let message = next?.expect("the stream ends with a status").message.unwrap();
@@ -115,7 +115,7 @@ impl Follower {
         Ok(message)
     }
 
-    /// Hears messages until the catalog is at a revision.
+    /// Receives messages until the catalog reaches a revision.
     pub(crate) async fn reach(&mut self, revision: u64) {
         while self.revision() < revision {
             self.hear().await.unwrap();
@@ -199,15 +199,15 @@ impl Follower {
     }
 }
 
-/// The digest of what a server holds now, by way of a new follower.
+/// Catalog digest of a server, as received by a new follower.
 pub(crate) async fn digest(server: &TestServer) -> Digest {
     let mut follower = Follower::new(server).await;
-    // A shared snapshot may be a little old; progress says that the deltas after it have come too.
+    // A shared snapshot may be old; the heartbeat follows the missing commits.
     while !matches!(follower.hear().await.unwrap(), Message::Progress(_)) {}
     follower.catalog.unwrap().digest()
 }
 
-/// A catalog of nothing.
+/// An empty catalog.
 pub(crate) fn empty(registry: &str) -> Catalog {
     Catalog::empty(RegistryId::new(registry))
 }
@@ -216,7 +216,7 @@ fn content_of(catalog: &Catalog) -> Vec<u8> {
     catalog.content_digest().as_bytes().to_vec()
 }
 
-/// How a snapshot begins.
+/// Label of the start of a snapshot.
 fn begun(oldest_revision: u64) -> String {
     match oldest_revision {
         0 => "snapshot".to_owned(),
@@ -224,7 +224,7 @@ fn begun(oldest_revision: u64) -> String {
     }
 }
 
-/// What progress says of the content: only of a part.
+/// Content digest in a heartbeat; empty for the whole catalog.
 fn content_of_part(catalog: &Catalog) -> Vec<u8> {
     if **catalog.scope() == Scope::Everything { Vec::new() } else { content_of(catalog) }
 }

@@ -16,7 +16,7 @@ const NOT_GRPC: &str = "grpc-status header missing";
 
 /// Why a connection over TLS may have broken.
 const CLOSED: &str = "; if it was shown a client certificate, it may have refused that: its log \
-                      (and `registry_tls_refused_certificates_total`) says so, and why";
+                      (and `registry_tls_client_certificates_rejected_total`) says so, and why";
 
 impl Failure {
     /// What a refused or failed call means.

@@ -55,7 +55,9 @@ fn an_admin_makes_and_ends_a_token_and_its_holder_is_its_name() {
     let (code, _, err) = ci.run(&["token", "list"]);
     assert_eq!(code, 1);
     assert!(
-        err.contains("`ci` may not do this: it has publisher, and needs one of admin"),
+        err.contains(
+            "permission denied: `ci` has publisher, but this method requires one of admin"
+        ),
         "{err}"
     );
     let (code, list, _) = admin.run(&["token", "list"]);
@@ -72,7 +74,10 @@ fn an_admin_makes_and_ends_a_token_and_its_holder_is_its_name() {
     assert_eq!(admin.run(&["token", "revoke", id]).0, 0);
     let (code, _, err) = ci.run(&["whoami"]);
     assert_eq!(code, 1);
-    assert!(err.contains("the credentials are not valid") && !err.contains(secret), "{err}");
+    assert!(
+        err.contains("invalid, expired or revoked credentials") && !err.contains(secret),
+        "{err}"
+    );
     let ended = admin.json(&["token", "list", "--all"]);
     assert!(ended.as_array().expect("a list").iter().any(|token| token["revokedBy"] == "root"));
 }
@@ -214,6 +219,6 @@ fn what_is_forbidden_counts_too() {
     let made = admin.json(&["token", "create", "--name", "gw", "--role", "gateway"]);
     let gateway = Ctl { guarded: &guarded, token: made["secret"].as_str().expect("a text") };
     let refused: Vec<_> = (0..4).map(|_| gateway.run(&["token", "list"])).collect();
-    assert!(refused[0].2.contains("may not do this"), "{refused:?}");
+    assert!(refused[0].2.contains("permission denied"), "{refused:?}");
     assert!(refused.iter().any(|(_, _, err)| err.contains("RATE_LIMITED")), "{refused:?}");
 }

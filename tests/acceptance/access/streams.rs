@@ -57,7 +57,7 @@ async fn who_follows_is_shown_as_it_is_authenticated() {
 #[tokio::test]
 async fn a_stream_ends_when_its_token_is_revoked_and_others_go_on() {
     for database in Database::both().await {
-        let guarded = Guarded::start_on(&database.url(), &["--progress-interval", "1s"]);
+        let guarded = Guarded::start_on(&database.url(), &["--heartbeat-interval", "1s"]);
         let token = guarded.token("gateway-1", "platform", "gateway");
         let mut other = open(&guarded, &guarded.admin).await;
         let stream = open(&guarded, &token).await;

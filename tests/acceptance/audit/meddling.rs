@@ -54,7 +54,7 @@ async fn a_commit_that_no_server_made_is_found_and_not_served() {
         let found = findings(&registry);
         let problem = match database {
             Database::Sqlite(_) => "was put there by somebody else",
-            Database::Postgres(_) => "no server writes that",
+            Database::Postgres(_) => "no server writes",
         };
         assert_eq!((found.len(), &*found[0].0), (1, "revision 4"), "{found:?}");
         assert!(found[0].1.contains(problem), "{found:?}");

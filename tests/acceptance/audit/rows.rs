@@ -18,12 +18,12 @@ const EDITS: &[(&str, &str, &str)] = &[
     (
         "UPDATE commits SET canonical = (SELECT canonical FROM commits WHERE revision = 1) WHERE revision = 2",
         "revision 2",
-        "the chain breaks",
+        "the chain is broken",
     ),
     (
         "UPDATE commits SET chain = (SELECT chain FROM commits WHERE revision = 1) WHERE revision = 2",
         "revision 2",
-        "the chain breaks",
+        "the chain is broken",
     ),
     ("DELETE FROM commits WHERE revision = 2", "revision 2", "it is missing"),
     ("DELETE FROM commits WHERE revision IN (1, 2)", "revisions 1 to 2", "they are missing"),
@@ -31,7 +31,7 @@ const EDITS: &[(&str, &str, &str)] = &[
         "DELETE FROM commits WHERE revision = 4; DELETE FROM setting_changes;
          UPDATE head SET revision = 3, chain = (SELECT chain FROM commits WHERE revision = 3)",
         "revision 4",
-        "the end of the log was cut off",
+        "the end of the log was deleted",
     ),
     (
         "INSERT INTO commits SELECT 9000000000000000000, author, committed_at, message, 'other',

@@ -75,7 +75,7 @@ async fn a_postgres_restarted_and_killed_among_applies_loses_nothing() {
 async fn a_postgres_that_stands_still_loses_nothing() {
     let cluster = PrivateCluster::durable().await;
     let database = cluster.create_database("pause").await;
-    let flags = ["--database-timeout", "1s", "--lost-write-patience", "1s"];
+    let flags = ["--database-timeout", "1s", "--write-outcome-timeout", "1s"];
     let servers = [(); 2].map(|()| Registry::start_with(&database, &flags));
     let gateway = gateway_of(&[&servers[0], &servers[1]]);
     gateway.ready().await;

@@ -85,7 +85,7 @@ async fn a_failover_that_lost_commits_is_noticed_and_refused() {
         status == 200
             && ready["status"] == "degraded"
             && told.contains("revision 2")
-            && told.contains("commits are lost")
+            && told.contains("commits were lost")
     })
     .await;
     let refused = client.apply(pair("More", 0)).await.expect_err("no fork");
@@ -123,7 +123,7 @@ async fn a_proxy_that_leads_to_a_standby_that_lagged_is_noticed_too() {
     proxy.lead_to(&format!("127.0.0.1:{}", standby.port()));
     eventually("the loss is noticed without any write", || async {
         let ready = readiness(&server.admin_address()).await.1;
-        ready["problem"].as_str().is_some_and(|told| told.contains("commits are lost"))
+        ready["problem"].as_str().is_some_and(|told| told.contains("commits were lost"))
     })
     .await;
     proxy.lead_to(&format!("127.0.0.1:{}", primary.port()));

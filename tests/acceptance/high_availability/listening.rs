@@ -7,7 +7,7 @@ use acceptance::{FaultProxy, Registry, eventually, postgres::PrivateCluster};
 use super::metric;
 use crate::hammer::pair;
 
-const LOSSES: &str = r#"registry_listener_losses_total{how="silent"}"#;
+const LOSSES: &str = r#"registry_database_listener_losses_total{cause="silent"}"#;
 
 /// With polling out of the way, only the listener brings what another server commits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -30,7 +30,7 @@ async fn a_version_is_published_once_and_never_changes() {
     assert_eq!(body["errors"][0]["code"], "already-registered");
     assert_eq!(body["errors"][0]["location"], "body.version");
     let log = api.registry.ctl(&["log", "--output", "json"]);
-    assert!(log.stdout.contains("published over the MCP registry API"), "{}", log.stdout);
+    assert!(log.stdout.contains("over the MCP registry API"), "{}", log.stdout);
 }
 
 /// Publishes over HTTP with a token, or without one.
@@ -175,7 +175,7 @@ fn mistakes_of_a_server() -> Vec<Mistake> {
 
 /// What nobody sees in a text: where it is, and where that is told.
 fn hidden_texts() -> Vec<(&'static str, Value, &'static str, &'static str)> {
-    let unseen = "nobody sees";
+    let unseen = "invisible";
     vec![
         ("/description", json!("Good\u{202e}"), "body.description", unseen),
         ("/description", json!("two\nlines"), "body.description", unseen),
@@ -315,7 +315,7 @@ async fn a_status_is_a_lifecycle() {
     assert_eq!(api.registry.revision().await, revision + 1, "all or none");
     assert!(api.get("/v0.1/servers").await.listed().is_empty());
     let again = api.patch(all, &json!({ "status": "deleted", "statusMessage": "gone" })).await;
-    assert!(again.status == 400 && again.text.contains("no changes to apply"), "{again:?}");
+    assert!(again.status == 400 && again.text.contains("no changes"), "{again:?}");
     let back = api.patch(one, &json!({ "status": "active" })).await;
     assert_eq!(back.status, 200);
     assert_eq!(api.get("/v0.1/servers").await.listed(), ["com.example/docs@1.0.0"]);

@@ -117,7 +117,7 @@ async fn a_scope_without_signatures_is_served_to_who_needs_none() {
 async fn who_follows_a_relay_of_a_relay_knows_how_old_the_news_is() {
     let dir = tempfile::tempdir().expect("a directory");
     let database = format!("sqlite:{}", dir.path().join("registry.db").display());
-    let often = ["--progress-interval", "300ms"];
+    let often = ["--heartbeat-interval", "300ms"];
     let mut registry = Registry::start_with(&database, &often);
     registry.apply_example();
     let near = registry.start_relay(&often);
@@ -150,7 +150,7 @@ async fn who_follows_a_relay_of_a_relay_knows_how_old_the_news_is() {
 async fn a_commit_that_comes_late_is_not_taken_for_news() {
     let dir = tempfile::tempdir().expect("a directory");
     let database = format!("sqlite:{}", dir.path().join("registry.db").display());
-    let registry = Registry::start_with(&database, &["--progress-interval", "300ms"]);
+    let registry = Registry::start_with(&database, &["--heartbeat-interval", "300ms"]);
     registry.apply_example();
     let lagging = Between::start(&registry).await;
     lagging.changes(|mut message| {
@@ -160,7 +160,7 @@ async fn a_commit_that_comes_late_is_not_taken_for_news() {
         Some(message)
     });
     let far =
-        Registry::start_relay_of(&lagging.address.to_string(), &["--progress-interval", "300ms"]);
+        Registry::start_relay_of(&lagging.address.to_string(), &["--heartbeat-interval", "300ms"]);
     let limits = "maxStaleness: { tools: 10s, readOnlyTools: 20s }";
     let gateway = Gateway::start(&following(&far, limits));
     let verdict = async || readiness(&gateway.address).await.1["staleness"].clone();
@@ -182,7 +182,7 @@ async fn a_commit_that_comes_late_is_not_taken_for_news() {
 async fn who_has_not_heard_of_the_registry_makes_no_later_news_old() {
     let dir = tempfile::tempdir().expect("a directory");
     let database = format!("sqlite:{}", dir.path().join("registry.db").display());
-    let registry = Registry::start_with(&database, &["--progress-interval", "300ms"]);
+    let registry = Registry::start_with(&database, &["--heartbeat-interval", "300ms"]);
     registry.apply_example();
     let between = Between::start(&registry).await;
     between.changes(|mut message| {
@@ -217,7 +217,7 @@ async fn who_has_not_heard_of_the_registry_makes_no_later_news_old() {
 async fn how_old_the_news_is_is_told_while_commits_flow() {
     let dir = tempfile::tempdir().expect("a directory");
     let database = format!("sqlite:{}", dir.path().join("registry.db").display());
-    let often = ["--progress-interval", "300ms"];
+    let often = ["--heartbeat-interval", "300ms"];
     let registry = Registry::start_with(&database, &often);
     registry.apply_example();
     let between = Between::start(&registry).await;

@@ -17,7 +17,7 @@ const TOOL: &str = "scope: [\"tool/fetch@*\"]";
 /// A registry that signs one scope for each of its followers, and its relay.
 fn narrow(dir: &tempfile::TempDir) -> (Registry, Registry) {
     let database = format!("sqlite:{}", dir.path().join("registry.db").display());
-    let registry = Registry::start_with(&database, &["--max-caller-scopes", "1"]);
+    let registry = Registry::start_with(&database, &["--max-scopes-per-caller", "1"]);
     registry.apply_example();
     let relay = registry.start_relay(&["--follow-key", &key_of(&registry)]);
     (registry, relay)
@@ -58,12 +58,12 @@ async fn who_wants_a_scope_that_the_registry_does_not_sign_for_the_relay_hears_w
         let status = status.await.expect("an answer");
         let reason = status.get_details_error_info().map(|info| info.reason);
         assert_eq!(reason.as_deref(), Some("TOO_MANY_UPSTREAM_SCOPES"), "{status:?}");
-        assert!(status.message().contains("--max-caller-scopes"), "{status:?}");
+        assert!(status.message().contains("--max-scopes-per-caller"), "{status:?}");
         assert!(began.elapsed() < Duration::from_secs(8), "at once");
     }
     let second = Gateway::start(&pinned(&relay, &key, TOOL));
     acceptance::eventually("a gateway logs why", || async {
-        second.process.stderr().contains("--max-caller-scopes")
+        second.process.stderr().contains("--max-scopes-per-caller")
     })
     .await;
     assert_eq!(gateway_revision(&first).await, Some(1));

@@ -46,7 +46,7 @@ async fn in_the_middle() -> (Registry, Registry) {
     execute(relay.database(), refuse).await;
     relay.restart();
     eventually("it cannot store all", || async {
-        relay.process.stderr().contains("the relay cannot store it")
+        relay.process.stderr().contains("cannot store the commits")
     })
     .await;
     let there = stored(relay.database()).await;
@@ -92,7 +92,7 @@ async fn a_relay_that_could_store_a_part_alone_goes_on_with_the_rest() {
 async fn what_waits_for_a_signature_is_bounded() {
     let mut registry = Registry::start();
     commit(&registry, 3).await;
-    let few = ["--follow-key", &key_of(&registry), "--max-unsigned-bytes", "20000"];
+    let few = ["--follow-key", &key_of(&registry), "--relay-buffer-bytes", "20000"];
     let mut relay = registry.start_relay(&few);
     eventually("the relay is there", || async { relay.revision().await == 3 }).await;
     relay.process.kill_9();
@@ -104,7 +104,7 @@ async fn what_waits_for_a_signature_is_bounded() {
     let gateway = Gateway::start(&following(&relay, ""));
     eventually("it says why, and what to do", || async {
         let ready = readiness(&relay.admin_address()).await.1;
-        ready["status"] == "degraded" && ready.to_string().contains("raise --max-unsigned-bytes")
+        ready["status"] == "degraded" && ready.to_string().contains("raise --relay-buffer-bytes")
     })
     .await;
     assert!(relay.process.stderr().contains("more than 20000 bytes of commits"));

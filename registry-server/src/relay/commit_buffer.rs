@@ -1,5 +1,5 @@
-//! Commits that have come and that no signature of the registry covers yet: nothing of them is in the
-//! database, and nobody is told. A page is in memory; what is before it in a file without a name.
+//! Received commits that no signature covers yet. They are neither stored nor served. The last page is in memory,
+//! earlier pages are in a temporary file.
 
 use std::io;
 
@@ -12,68 +12,66 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _},
 };
 
-/// Most commits in a page, which are stored together.
-const COMMITS: usize = 256;
-/// From so many bytes on a page is full.
-const BYTES: usize = 8 << 20;
+/// Maximum commits of a page, which are stored together.
+const PAGE_COMMITS: usize = 256;
+/// Bytes after which a page is full.
+const PAGE_BYTES: usize = 8 << 20;
 
-/// A place in the log.
-pub(super) type Place = (Revision, ChainHash);
+/// A position in the log.
+pub(super) type LogPosition = (Revision, ChainHash);
 
-/// Why a commit cannot wait.
+/// A commit that cannot be buffered.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotStaged {
-    /// As much waits as may.
+pub(super) enum BufferError {
+    /// The limit of buffered bytes.
     #[error(
-        "more than {most} bytes of commits have come since the last that led to a state with the \
-         registry's signature, and no more may wait for one; where the registry's log is that long, \
-         raise --max-unsigned-bytes"
+        "the upstream registry sent more than {max_bytes} bytes of commits without a signed state; if its log \
+         is larger, raise --relay-buffer-bytes"
     )]
     Full {
-        /// How much may wait, in bytes.
-        most: usize,
+        /// The limit.
+        max_bytes: usize,
     },
-    /// The file.
+    /// A failure of the temporary file.
     #[error(
-        "the relay cannot keep it in a temporary file until it is signed: {dir}: {0}; TMPDIR names \
-         another place",
+        "cannot write a temporary file in {dir}: {0}; set TMPDIR to another directory",
         dir = std::env::temp_dir().display()
     )]
     File(#[from] io::Error),
 }
 
-/// What waits for a signature, in the order in which it came.
-pub(super) struct Staging {
-    /// What it follows on.
-    after: Place,
+/// Buffered commits in order.
+pub(super) struct CommitBuffer {
+    /// Position before the first commit.
+    after: LogPosition,
     page: Vec<SealedCommit>,
     bytes: usize,
-    /// Of all that waits, and how many that may be.
+    /// Total bytes and their limit.
     all_bytes: usize,
-    most: usize,
-    /// Pages, each after its length in bytes.
+    max_bytes: usize,
+    /// Pages, each with its length in bytes.
     file: Option<File>,
     pages: usize,
 }
 
-impl Staging {
-    /// Nothing, so far, that follows on a place; later so many bytes at most.
-    pub(super) fn after(after: Place, most: usize) -> Self {
-        Self { after, page: Vec::new(), bytes: 0, all_bytes: 0, most, file: None, pages: 0 }
+impl CommitBuffer {
+    /// Creates an empty buffer after a position, limited to `max_bytes` bytes.
+    pub(super) fn after(after: LogPosition, max_bytes: usize) -> Self {
+        Self { after, page: Vec::new(), bytes: 0, all_bytes: 0, max_bytes, file: None, pages: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.page.is_empty() && self.pages == 0
     }
 
-    /// Adds the next commit.
-    pub(super) async fn push(&mut self, commit: SealedCommit) -> Result<(), NotStaged> {
+    /// Appends the next commit.
+    pub(super) async fn push(&mut self, commit: SealedCommit) -> Result<(), BufferError> {
         let documents = commit.documents().iter().map(|document| document.bytes().len());
         let bytes = commit.bytes().len() + documents.sum::<usize>();
-        if self.all_bytes.saturating_add(bytes) > self.most {
-            return Err(NotStaged::Full { most: self.most });
+        if self.all_bytes.saturating_add(bytes) > self.max_bytes {
+            return Err(BufferError::Full { max_bytes: self.max_bytes });
         }
-        if self.page.len() >= COMMITS || self.bytes >= BYTES {
+        if self.page.len() >= PAGE_COMMITS || self.bytes >= PAGE_BYTES {
             self.spill().await?;
         }
         self.bytes += bytes;
@@ -85,7 +83,7 @@ impl Staging {
     async fn spill(&mut self) -> io::Result<()> {
         let mut bytes = BytesMut::new();
         for commit in std::mem::take(&mut self.page) {
-            // A buffer that grows has room for everything.
+            // A growing buffer has room.
             let _ = Delta::from(&commit).encode_length_delimited(&mut bytes);
         }
         self.bytes = 0;
@@ -100,7 +98,7 @@ impl Staging {
         Ok(())
     }
 
-    /// All of it, page by page; what was in the file is proved once more by the chain.
+    /// Converts to pages. Pages of the file are verified again by the chain.
     pub(super) async fn into_pages(self) -> io::Result<Pages> {
         let Self { after, page, mut file, pages, .. } = self;
         if let Some(file) = &mut file {
@@ -111,17 +109,17 @@ impl Staging {
     }
 }
 
-/// What waited.
+/// Pages of a buffer.
 pub(super) struct Pages {
     file: Option<File>,
     left: usize,
     last: Vec<SealedCommit>,
-    after: Place,
+    after: LogPosition,
 }
 
 impl Pages {
-    /// The next page and the place that it follows on; `None`: that was all.
-    pub(super) async fn next(&mut self) -> io::Result<Option<(Place, Vec<SealedCommit>)>> {
+    /// Returns the next page and the position before it; `None` at the end.
+    pub(super) async fn next(&mut self) -> io::Result<Option<(LogPosition, Vec<SealedCommit>)>> {
         let after = self.after;
         let page = match &mut self.file {
             Some(file) if self.left > 0 => {
@@ -135,7 +133,7 @@ impl Pages {
         Ok(Some((after, page)))
     }
 
-    /// Whether the page that came last was the last one.
+    /// Whether the last returned page was the last one.
     pub(super) fn is_over(&self) -> bool {
         self.left == 0 && self.last.is_empty()
     }
@@ -162,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    fn commits(count: u64) -> (Place, Vec<SealedCommit>) {
+    fn commits(count: u64) -> (LogPosition, Vec<SealedCommit>) {
         let first = (Revision(0), ChainHash::genesis(&RegistryId::new("a")));
         let mut chain = first.1;
         let seal = |revision| {
@@ -176,15 +174,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_went_in_comes_out_however_much_it_is() {
-        for count in [0, 1, COMMITS as u64, 3 * COMMITS as u64 + 1] {
-            let (place, all) = commits(count);
-            let mut staging = Staging::after(place, usize::MAX);
+    async fn buffered_commits_are_returned_in_order() {
+        for count in [0, 1, PAGE_COMMITS as u64, 3 * PAGE_COMMITS as u64 + 1] {
+            let (position, all) = commits(count);
+            let mut buffer = CommitBuffer::after(position, usize::MAX);
             for commit in all.clone() {
-                staging.push(commit).await.unwrap();
+                buffer.push(commit).await.unwrap();
             }
-            assert_eq!(staging.is_empty(), count == 0);
-            let (mut pages, mut back) = (staging.into_pages().await.unwrap(), Vec::new());
+            assert_eq!(buffer.is_empty(), count == 0);
+            let (mut pages, mut back) = (buffer.into_pages().await.unwrap(), Vec::new());
             while let Some((after, page)) = pages.next().await.unwrap() {
                 assert_eq!(after.0.0, back.len() as u64);
                 back.extend(page);
@@ -197,23 +195,25 @@ mod tests {
         }
     }
     #[tokio::test]
-    async fn no_more_waits_than_may() {
-        let (place, all) = commits(2 * COMMITS as u64);
+    async fn byte_limit_rejects_further_commits() {
+        let (position, all) = commits(2 * PAGE_COMMITS as u64);
         let each = all[0].bytes().len();
-        let most = (COMMITS + 10) * each + each / 2;
-        let mut staging = Staging::after(place, most);
+        let max_bytes = (PAGE_COMMITS + 10) * each + each / 2;
+        let mut buffer = CommitBuffer::after(position, max_bytes);
         let (mut taken, mut refused) = (0, None);
         for commit in all {
-            match staging.push(commit).await {
+            match buffer.push(commit).await {
                 Ok(()) => taken += 1,
-                Err(why) => {
-                    refused = Some(why);
+                Err(reason) => {
+                    refused = Some(reason);
                     break;
                 }
             }
         }
-        // Also what is in the file counts; revisions of more digits are longer.
-        assert!((COMMITS..=COMMITS + 10).contains(&taken), "{taken}");
-        assert!(matches!(refused, Some(NotStaged::Full { most: limit }) if limit == most));
+        // The file counts too. Commits with longer revisions are larger.
+        assert!((PAGE_COMMITS..=PAGE_COMMITS + 10).contains(&taken), "{taken}");
+        assert!(
+            matches!(refused, Some(BufferError::Full { max_bytes: limit }) if limit == max_bytes)
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! What stands around the log: its tables themselves, rows of no commit, the row that says which registry this is, and the
-//! triggers that keep the log from being edited, with whatever else could meddle with a write.
+//! Verifies the structure around the log: tables, rows without a commit, the identity of the registry, and the
+//! triggers that make the log immutable.
 //!
 //! Constraints, indexes and grants are not verified.
 
@@ -12,12 +12,12 @@ use super::{
 };
 use crate::store::{
     Error,
-    backend::{Backend, Meddler, Snapshot, run},
-    schema::{Guard, NEEDED},
+    backend::{Backend, Snapshot, WriteHook, run},
+    schema::{NEEDED, Trigger},
     sql,
 };
 
-/// Verifies what stands around the log, for this registry and the key that its server signs with.
+/// Verifies the structure for this registry and the key of its server.
 pub(super) async fn verify(
     backend: &Backend,
     snapshot: &mut Snapshot,
@@ -30,7 +30,8 @@ pub(super) async fn verify(
         let rows: Vec<StrayRow> =
             run!(Snapshot(&mut *snapshot), StrayRow, sql, [most], fetch_all).map_err(explain)?;
         for StrayRow { revision, strays } in rows {
-            let problem = format!("the table {table} has {strays} rows of it, but no such commit");
+            let problem =
+                format!("the table {table} has {strays} rows of it, but the commit does not exist");
             found.report(format_args!("revision {revision}"), problem);
         }
     }
@@ -38,7 +39,7 @@ pub(super) async fn verify(
         let (rows,): (i64,) =
             run!(Snapshot(&mut *snapshot), (i64,), sql, [], fetch_one).map_err(explain)?;
         if rows > 1 {
-            let problem = format!("it has {rows} rows; only one is read, delete the others");
+            let problem = format!("it has {rows} rows but only one is used; delete the others");
             found.report(format_args!("the table {table}"), problem);
         }
     }
@@ -49,48 +50,48 @@ pub(super) async fn verify(
         run!(Snapshot(&mut *snapshot), RegistryRow, sql::REGISTRY, [], fetch_optional)
             .map_err(explain)?;
     identity(row, (registry, key), migrated.unwrap_or_default(), found);
-    let there = backend.meddlers(snapshot).await?;
-    guards(&backend.schema().triggers(), &there, found);
+    let existing = backend.write_hooks(snapshot).await?;
+    triggers(&backend.schema().triggers(), &existing, found);
     Ok(())
 }
 
-/// Finds the tables that are not there; without them, nothing else is read.
+/// Finds missing tables. Nothing else can be read without them.
 pub(super) async fn missing_tables(
     backend: &Backend,
     snapshot: &mut Snapshot,
 ) -> Result<Findings, Error> {
     let schema = backend.schema();
-    let there: Vec<(String,)> = run!(Snapshot(snapshot), (String,), schema.tables, [], fetch_all)
-        .map_err(|e| backend.explain(&e))?;
+    let existing: Vec<(String,)> =
+        run!(Snapshot(snapshot), (String,), schema.tables, [], fetch_all)
+            .map_err(|e| backend.explain(&e))?;
     let mut found = Findings::default();
-    for table in schema.created() {
-        if !there.iter().any(|(name,)| name == table) {
-            let problem = "there is no such table: it was dropped or renamed, or something else, as \
-                           a view, is in its place; nothing else was read; bring the table back, or \
-                           restore it from a backup";
+    for table in schema.tables_created() {
+        if !existing.iter().any(|(name,)| name == table) {
+            let problem = "the table is missing, or another object such as a view has its name; the rest of the \
+                           database was not verified. Restore the table from a backup";
             found.report(format_args!("the table {table}"), problem);
         }
     }
     Ok(found)
 }
 
-/// Holds the triggers that there are against those that the migrations make.
-fn guards(wanted: &[Guard<'_>], there: &[Meddler], found: &mut Findings) {
-    for Guard { name, table, statement } in wanted {
-        if !there.iter().any(|(_, _, on, has)| on == table && has.as_ref() == Some(statement)) {
-            let problem = "it is missing, disabled or another one, so that nothing keeps rows of the \
-                           log from being edited; make it again as in migrations/";
+/// Compares the existing triggers with those of the migrations.
+fn triggers(expected: &[Trigger<'_>], existing: &[WriteHook], found: &mut Findings) {
+    for Trigger { name, table, statement } in expected {
+        if !existing.iter().any(|(_, _, on, has)| on == table && has.as_ref() == Some(statement)) {
+            let problem = "it is missing, disabled or different, so rows of the log can be edited; create \
+                           it again as in migrations/";
             found.report(format_args!("the trigger {name}"), problem);
         }
     }
-    for (sort, name, table, _) in there {
+    for (sort, name, table, _) in existing {
         if table.is_empty() {
-            let problem = "for this server it is `replica`, so that no trigger keeps rows of the log \
-                           from being edited; reset it, of the role and of the database";
+            let problem = "it is `replica` for this server, which disables all triggers, so rows of the log \
+                           can be edited; reset it for the role and the database";
             found.report(format_args!("the {sort} {name}"), problem);
-        } else if !wanted.iter().any(|guard| guard.name == name && guard.table == table) {
-            let problem = "no migration that this program knows makes it, and it may change or drop \
-                           what is written; look at it, and drop it where nobody needs it";
+        } else if !expected.iter().any(|trigger| trigger.name == name && trigger.table == table) {
+            let problem = "it is not part of any known migration and may change or discard written rows; \
+                           review it, and drop it if it is not needed";
             found.report(format_args!("the {sort} {name} on {table}"), problem);
         }
     }
@@ -102,32 +103,32 @@ fn identity(
     migrated: i64,
     found: &mut Findings,
 ) {
-    const PLACE: &str = "the table registry";
+    const LOCATION: &str = "the table registry";
     let Some(RegistryRow { id, needs_version, checkpoint_key }) = row else {
         let problem = format!(
-            "its row is missing; the next server that starts would begin another registry on this \
-             log; restore it from a backup, or: INSERT INTO registry (id, needs_version, \
+            "its row is missing, and the next start of a server would create another registry on this log; \
+             restore it from a backup, or run: INSERT INTO registry (id, needs_version, \
              checkpoint_key) VALUES ('{registry}', {NEEDED}, '{key}')"
         );
-        return found.report(PLACE, problem);
+        return found.report(LOCATION, problem);
     };
     if *id != *registry.as_str().as_bytes() {
         let id = Value(Some(&id));
         let problem = format!("its column id has {id}, this server opened {registry}");
-        found.report(PLACE, problem);
+        found.report(LOCATION, problem);
     }
     if !(NEEDED..=migrated.max(NEEDED)).contains(&needs_version) {
         let problem = format!(
-            "its column needs_version has {needs_version}, the migrations up to {migrated} left \
+            "its column needs_version has {needs_version}, but the migrations up to {migrated} set \
              {NEEDED}"
         );
-        found.report(PLACE, problem);
+        found.report(LOCATION, problem);
     }
     let known = key.to_string();
     if checkpoint_key.as_deref() != Some(known.as_bytes()) {
         let has = Value(checkpoint_key.as_deref());
         let problem =
             format!("its column checkpoint_key has {has}, this server signs with {known}");
-        found.report(PLACE, problem);
+        found.report(LOCATION, problem);
     }
 }

@@ -1,4 +1,4 @@
-//! A follower's seat: what it has been told, and what it has said of itself.
+//! Session of one follower: what was sent to it, and what it reported.
 
 use std::{
     net::SocketAddr,
@@ -14,28 +14,28 @@ use registry_core::{
     follower::{CacheState, Nack},
 };
 
-use super::{Shared, load, lock, refusals};
+use super::{SessionsInner, load, lock, rejections};
 use crate::{
-    feed::{Error, Signal, changes::Mark},
+    feed::{Error, Signal, pending_changes::QueuedFlag},
     store::{GatewayQuery, Presence},
 };
 
-/// How often the refusals of one stream are logged at most.
+/// Minimum time between log lines about rejections of one stream.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
-/// How much of a scope is shown.
+/// Maximum characters of a displayed scope.
 const SCOPE_CHARACTERS: usize = 1_000;
 
-/// A follower's place on the roster; when the last clone goes, so does the follower.
+/// A follower session; dropping the last clone ends it.
 #[derive(Debug)]
-pub(in crate::feed) struct Seat {
+pub(in crate::feed) struct FollowerSession {
     pub(super) number: u64,
-    pub(super) shared: Arc<Shared>,
-    pub(super) state: Arc<State>,
+    pub(super) inner: Arc<SessionsInner>,
+    pub(super) state: Arc<FollowerState>,
 }
 
-/// One follower.
+/// State of a follower.
 #[derive(Debug)]
-pub(in crate::feed) struct State {
+pub(in crate::feed) struct FollowerState {
     pub(super) gateway: String,
     pub(super) gateway_version: String,
     pub(super) principal: Arc<str>,
@@ -45,33 +45,33 @@ pub(in crate::feed) struct State {
     pub(super) sent: AtomicU64,
     pub(super) applied: AtomicU64,
     pub(super) persisted: AtomicU64,
-    pub(super) said: Mutex<Said>,
+    pub(super) reports: Mutex<Reports>,
     pub(super) left_at: OnceLock<Timestamp>,
-    pub(in crate::feed) mark: Mark,
+    pub(in crate::feed) queued_flag: QueuedFlag,
 }
 
-/// What else it says of itself.
+/// Reports of a follower.
 #[derive(Debug, Default)]
-pub(super) struct Said {
-    /// What it follows, for people.
+pub(super) struct Reports {
+    /// Display form of its scope.
     pub(super) scope: String,
     pub(super) cache: CacheState,
     pub(super) nack: Option<Nack>,
-    /// When a refusal was logged last.
+    /// Time of the last log line about a rejection.
     pub(super) logged_at: Option<Instant>,
-    /// How many were not logged since, because they came too fast.
+    /// Rejections since then that were not logged.
     pub(super) unlogged: u64,
 }
 
-impl Seat {
-    /// The follower has come back with what it had.
+impl FollowerSession {
+    /// Sets the revision of a follower that reconnected.
     pub(in crate::feed) fn resumed(&self, revision: Revision) {
         self.sent(revision);
         self.state.applied.store(revision.0, Ordering::Relaxed);
-        let mut said = lock(&self.state.said);
-        if said.nack.as_ref().is_some_and(|nack| nack.revision <= revision) {
-            said.nack = None;
-            lock(&self.shared.refused).remove(&self.state.refusal_key());
+        let mut reports = lock(&self.state.reports);
+        if reports.nack.as_ref().is_some_and(|nack| nack.revision <= revision) {
+            reports.nack = None;
+            lock(&self.inner.rejected).remove(&self.state.rejection_key());
         }
     }
 
@@ -79,16 +79,16 @@ impl Seat {
         self.state.sent.store(revision.0, Ordering::Relaxed);
     }
 
-    pub(in crate::feed) fn note(&self, signal: Signal) -> Result<(), Error> {
+    pub(in crate::feed) fn handle(&self, signal: Signal) -> Result<(), Error> {
         match signal {
             Signal::Ack { applied, persisted, cache } => {
                 self.acknowledged(applied, persisted, cache)?;
             }
-            Signal::Nack(nack) => self.refused(&nack),
-            Signal::Scope(scope) => lock(&self.state.said).scope = shown(&scope),
+            Signal::Nack(nack) => self.rejected(&nack),
+            Signal::Scope(scope) => lock(&self.state.reports).scope = displayed(&scope),
         }
         if !self.state.is_observer {
-            self.shared.changes.said(&self.state);
+            self.inner.changes.reported(&self.state);
         }
         Ok(())
     }
@@ -102,47 +102,49 @@ impl Seat {
         let sent = load(&self.state.sent);
         let acknowledged = applied.max(persisted);
         if acknowledged > sent {
-            return Err(Error::NotSent { acknowledged, sent });
+            return Err(Error::InvalidAck { acknowledged, sent });
         }
         let before = self.state.applied.swap(applied.0, Ordering::Relaxed);
         self.state.persisted.store(persisted.0, Ordering::Relaxed);
-        let mut said = lock(&self.state.said);
-        said.cache = cache;
-        // What is only on its disk by now changes nothing about a refusal.
-        if applied.0 > before && said.nack.take().is_some() {
-            lock(&self.shared.refused).remove(&self.state.refusal_key());
+        let mut reports = lock(&self.state.reports);
+        reports.cache = cache;
+        // A persisted revision that is not applied does not clear a rejection.
+        if applied.0 > before && reports.nack.take().is_some() {
+            lock(&self.inner.rejected).remove(&self.state.rejection_key());
         }
         Ok(())
     }
 
-    fn refused(&self, nack: &Nack) {
-        // It serves nobody, and may bear the name of a gateway or relay that refuses nothing.
+    fn rejected(&self, nack: &Nack) {
+        // Observers serve no agents, and may use the name of a gateway that rejects nothing.
         if self.state.is_observer {
             tracing::debug!(
                 observer = self.state.gateway,
                 revision = nack.revision.0,
                 reason = nack.message,
-                "an observer refused a revision"
+                "an observer rejected a revision"
             );
             return;
         }
         crate::metrics::nack();
-        lock(&self.shared.refused).insert(self.state.refusal_key(), nack.clone());
-        let Some(unlogged) = lock(&self.state.said).refused(nack, Instant::now()) else { return };
+        lock(&self.inner.rejected).insert(self.state.rejection_key(), nack.clone());
+        let Some(unlogged) = lock(&self.state.reports).rejected(nack, Instant::now()) else {
+            return;
+        };
         tracing::warn!(
             gateway = self.state.gateway,
             revision = nack.revision.0,
             reason = nack.message,
             unlogged,
-            "a gateway refused a revision and keeps what it has"
+            "a gateway rejected a revision and keeps its current state"
         );
     }
 }
 
-impl Said {
-    /// Notes a refusal. Where it is to be logged: how many were not before it. A gateway asks again and
-    /// again; one line says so.
-    fn refused(&mut self, nack: &Nack, now: Instant) -> Option<u64> {
+impl Reports {
+    /// Records a rejection. Returns the number of unlogged ones if it should be logged. Repeated rejections of the
+    /// same revision are logged once.
+    fn rejected(&mut self, nack: &Nack, now: Instant) -> Option<u64> {
         let before = self.nack.replace(nack.clone());
         if before.is_some_and(|before| before.revision == nack.revision) {
             return None;
@@ -156,8 +158,8 @@ impl Said {
     }
 }
 
-/// A scope for people: as much of it as they may want to read.
-pub(super) fn shown(scope: &Scope) -> String {
+/// Display form of a scope, truncated.
+pub(super) fn displayed(scope: &Scope) -> String {
     let mut text = scope.to_string();
     if let Some((end, _)) = text.char_indices().nth(SCOPE_CHARACTERS) {
         text.truncate(end);
@@ -166,35 +168,36 @@ pub(super) fn shown(scope: &Scope) -> String {
     text
 }
 
-impl Drop for Seat {
+impl Drop for FollowerSession {
     fn drop(&mut self) {
-        let _ = self.state.left_at.set(self.shared.clock.now());
-        // At every moment it is somewhere.
-        self.shared.moved(&self.state);
-        lock(&self.shared.seats).remove(&self.number);
+        let _ = self.state.left_at.set(self.inner.clock.now());
+        // Queued before it is removed, so that a query always finds the follower.
+        self.inner.connected_or_left(&self.state);
+        lock(&self.inner.sessions).remove(&self.number);
     }
 }
 
-impl State {
-    /// Its name and principal.
+impl FollowerState {
+    /// Name and principal.
     pub(in crate::feed) fn key(&self) -> (String, String) {
         (self.gateway.clone(), self.principal.to_string())
     }
 
-    fn refusal_key(&self) -> refusals::Name {
+    fn rejection_key(&self) -> rejections::Name {
         (self.gateway.clone(), self.principal.clone())
     }
 
-    /// Where it is in a list, after what else is known of its name and principal.
-    pub(super) fn place(&self, number: u64) -> (&str, &str, u64) {
+    /// Sort key in a list, after the stored entry of the same name and principal.
+    pub(super) fn sort_key(&self, number: u64) -> (&str, &str, u64) {
         (&self.gateway, &self.principal, number + 1)
     }
 
-    pub(super) fn fits(
+    pub(super) fn matches(
         &self,
         GatewayQuery { prefix, behind, presence, .. }: &GatewayQuery,
     ) -> bool {
-        let is = if self.left_at.get().is_some() { Presence::Gone } else { Presence::Connected };
+        let is =
+            if self.left_at.get().is_some() { Presence::Disconnected } else { Presence::Connected };
         !self.is_observer
             && self.gateway.starts_with(prefix)
             && behind.is_none_or(|behind| load(&self.applied) < behind)
@@ -207,19 +210,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_logged_once_a_revision_and_not_too_often() {
-        let (mut said, begin) = (Said::default(), Instant::now());
-        let mut refused = |revision, after| {
+    fn rejections_are_logged_once_per_revision() {
+        let (mut reports, begin) = (Reports::default(), Instant::now());
+        let mut rejected = |revision, after| {
             let revision = Revision(revision);
             let nack = Nack { revision, message: String::new(), diagnostics: Vec::new() };
-            said.refused(&nack, begin + after)
+            reports.rejected(&nack, begin + after)
         };
-        assert_eq!(refused(2, Duration::ZERO), Some(0));
-        assert_eq!(refused(2, LOG_INTERVAL), None, "it was logged");
+        assert_eq!(rejected(2, Duration::ZERO), Some(0));
+        assert_eq!(rejected(2, LOG_INTERVAL), None, "it was logged");
         for revision in 3..1_000 {
-            assert_eq!(refused(revision, LOG_INTERVAL / 2), None);
+            assert_eq!(rejected(revision, LOG_INTERVAL / 2), None);
         }
-        assert_eq!(refused(1, LOG_INTERVAL), Some(997));
-        assert_eq!(refused(2, LOG_INTERVAL * 2), Some(0));
+        assert_eq!(rejected(1, LOG_INTERVAL), Some(997));
+        assert_eq!(rejected(2, LOG_INTERVAL * 2), Some(0));
     }
 }

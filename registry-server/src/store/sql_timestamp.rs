@@ -1,6 +1,5 @@
-//! How a point in time is kept: `timestamptz` in Postgres, RFC 3339 text in SQLite.
-//!
-//! Both can be read and compared by hand.
+//! Timestamps in the database: `timestamptz` in Postgres, RFC 3339 text in SQLite. Both are readable and
+//! comparable in queries.
 
 use registry_core::Timestamp;
 use sqlx::{
@@ -11,18 +10,18 @@ use sqlx::{
     sqlite::{SqliteTypeInfo, SqliteValueRef},
 };
 
-/// A time in a column, just as it is kept there: finer than a millisecond, or in another spelling.
+/// A stored timestamp in its exact form, to detect edits below one millisecond or in the format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Verbatim(pub(super) Vec<u8>);
+pub(super) struct RawTimestamp(pub(super) Vec<u8>);
 
-/// A time in a column.
+/// A timestamp column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct At(pub(super) Timestamp);
+pub(super) struct SqlTimestamp(pub(super) Timestamp);
 
-/// 2000-01-01T00:00:00Z, where Postgres begins to count microseconds.
+/// 2000-01-01T00:00:00Z, the epoch of Postgres timestamps.
 const POSTGRES_EPOCH_MILLIS: i64 = 946_684_800_000;
 
-impl Type<Sqlite> for At {
+impl Type<Sqlite> for SqlTimestamp {
     fn type_info() -> SqliteTypeInfo {
         <str as Type<Sqlite>>::type_info()
     }
@@ -32,7 +31,7 @@ impl Type<Sqlite> for At {
     }
 }
 
-impl Encode<'_, Sqlite> for At {
+impl Encode<'_, Sqlite> for SqlTimestamp {
     fn encode_by_ref(
         &self,
         buffer: &mut <Sqlite as Database>::ArgumentBuffer,
@@ -41,31 +40,31 @@ impl Encode<'_, Sqlite> for At {
     }
 }
 
-impl<'r> Decode<'r, Sqlite> for At {
+impl<'r> Decode<'r, Sqlite> for SqlTimestamp {
     fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
         Ok(Self(Timestamp::parse(<&str as Decode<Sqlite>>::decode(value)?)?))
     }
 }
 
-impl Type<Sqlite> for Verbatim {
+impl Type<Sqlite> for RawTimestamp {
     fn type_info() -> SqliteTypeInfo {
         <str as Type<Sqlite>>::type_info()
     }
 }
 
-impl<'r> Decode<'r, Sqlite> for Verbatim {
+impl<'r> Decode<'r, Sqlite> for RawTimestamp {
     fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
         Ok(Self(<&[u8] as Decode<Sqlite>>::decode(value)?.to_owned()))
     }
 }
 
-impl Type<Postgres> for Verbatim {
+impl Type<Postgres> for RawTimestamp {
     fn type_info() -> PgTypeInfo {
-        <At as Type<Postgres>>::type_info()
+        <SqlTimestamp as Type<Postgres>>::type_info()
     }
 }
 
-impl<'r> Decode<'r, Postgres> for Verbatim {
+impl<'r> Decode<'r, Postgres> for RawTimestamp {
     fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
         let micros = postgres_micros(value)?;
         let time = from_postgres(micros);
@@ -77,19 +76,19 @@ impl<'r> Decode<'r, Postgres> for Verbatim {
     }
 }
 
-impl Type<Postgres> for At {
+impl Type<Postgres> for SqlTimestamp {
     fn type_info() -> PgTypeInfo {
         PgTypeInfo::with_oid(Oid(1184))
     }
 }
 
-impl PgHasArrayType for At {
+impl PgHasArrayType for SqlTimestamp {
     fn array_type_info() -> PgTypeInfo {
         PgTypeInfo::with_oid(Oid(1185))
     }
 }
 
-impl Encode<'_, Postgres> for At {
+impl Encode<'_, Postgres> for SqlTimestamp {
     fn encode_by_ref(
         &self,
         buffer: &mut <Postgres as Database>::ArgumentBuffer,
@@ -98,21 +97,21 @@ impl Encode<'_, Postgres> for At {
     }
 }
 
-impl<'r> Decode<'r, Postgres> for At {
+impl<'r> Decode<'r, Postgres> for SqlTimestamp {
     fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
         postgres_micros(value).map(from_postgres).map(Self)
     }
 }
 
-/// Microseconds since Postgres' epoch.
+/// Microseconds since the Postgres epoch.
 fn postgres_micros(value: PgValueRef<'_>) -> Result<i64, BoxDynError> {
     if value.format() != PgValueFormat::Binary {
-        return Err("a time came as text".into());
+        return Err("unexpected text format of a timestamp".into());
     }
     <i64 as Decode<Postgres>>::decode(value)
 }
 
-/// Anything finer than a millisecond is cut off.
+/// Truncates to milliseconds.
 fn from_postgres(micros: i64) -> Timestamp {
     Timestamp::from_millis(micros.div_euclid(1000) + POSTGRES_EPOCH_MILLIS)
 }

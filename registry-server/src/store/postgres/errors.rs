@@ -1,8 +1,8 @@
-//! What Postgres's error codes mean to us.
+//! Classification of Postgres error codes.
 
-use crate::store::{Error, backend::Refusal};
+use crate::store::{Error, backend::AppendFailure};
 
-/// The SQLSTATE.
+/// SQLSTATE of the error.
 fn code(error: &sqlx::Error) -> Option<String> {
     Some(error.as_database_error()?.code()?.into_owned())
 }
@@ -19,18 +19,18 @@ pub(super) fn explain(database: &str, error: &sqlx::Error) -> Error {
         // data_corrupted, index_corrupted
         "XX001" | "XX002" => Error::Corrupt { what: database, detail },
         _ => match &code[..2] {
-            // connections, resources, the operator, rollbacks by time-out or deadlock, the system
+            // connections, resources, operator intervention, rollbacks by timeout or deadlock, system errors
             "08" | "53" | "55" | "57" | "58" | "40" | "25" => {
                 Error::Unavailable { database, detail }
             }
-            // passwords and permissions that were changed under us
+            // passwords and permissions that were changed while the server is running
             "28" => Error::Unavailable { database, detail },
-            _ => Error::Refused { database, detail },
+            _ => Error::StatementRejected { database, detail },
         },
     }
 }
 
-/// A failure of opening it.
+/// A failure to open the database.
 pub(super) fn explain_open(database: &str, error: &sqlx::Error) -> Error {
     let config =
         |help| Error::Config { database: database.to_owned(), detail: error.to_string(), help };
@@ -43,7 +43,7 @@ pub(super) fn explain_open(database: &str, error: &sqlx::Error) -> Error {
     }
 }
 
-/// What the driver says without Postgres.
+/// A driver error without an SQLSTATE.
 fn explain_driver(database: String, error: &sqlx::Error) -> Error {
     let detail = error.to_string();
     match error {
@@ -58,15 +58,15 @@ fn explain_driver(database: String, error: &sqlx::Error) -> Error {
         sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
             Error::Corrupt { what: database, detail }
         }
-        _ => Error::Refused { database, detail },
+        _ => Error::StatementRejected { database, detail },
     }
 }
 
-/// A failure while appending.
-pub(super) fn refusal(database: &str, error: &sqlx::Error) -> Refusal {
+/// A failure of an append.
+pub(super) fn append_failure(database: &str, error: &sqlx::Error) -> AppendFailure {
     let constraint = error.as_database_error().and_then(|e| e.constraint());
     if constraint == Some("commits_request_id_unique") {
-        return Refusal::RequestId;
+        return AppendFailure::RequestId;
     }
-    Refusal::Store(explain(database, error))
+    AppendFailure::Store(explain(database, error))
 }
