@@ -21,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 
 use registry_core::{
     Catalog, Diagnostic, Origin, Revision, SettingChange, Timestamp, limits,
-    rules::{self, Claimant, Plan, Proposed},
+    rules::{self, Author, Plan, Proposed},
 };
 use tokio::{
     sync::{Semaphore, mpsc, oneshot, watch},
@@ -59,7 +59,7 @@ pub struct Submission {
     /// Client address, recorded only in access events.
     pub address: String,
     /// Write permissions of the author; `None` without authentication.
-    pub claimant: Option<Claimant>,
+    pub claimant: Option<Author>,
     /// Commit message.
     pub message: String,
     /// Idempotency key that identifies retries.
@@ -75,7 +75,7 @@ impl Submission {
         assert!(self.message != PANICS, "a defect");
         let mut plan = rules::plan_with(catalog, &self.batch, &self.settings);
         if let Some(claimant) = &self.claimant {
-            rules::claim(catalog, claimant, &self.batch, &mut plan);
+            rules::authorize(catalog, claimant, &self.batch, &mut plan);
         }
         plan
     }
@@ -262,7 +262,7 @@ impl Registrar {
         let bytes = waiting::bytes(&submission);
         // A batch above the limit would never fit, so `QueueFull` would cause useless retries.
         if bytes > limits::BATCH_BYTES
-            && let Some(found) = rules::too_big(&submission.batch)
+            && let Some(found) = rules::exceeds_batch_limit(&submission.batch)
         {
             return Err(Error::Refused(vec![found]));
         }

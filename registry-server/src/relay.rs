@@ -169,7 +169,7 @@ impl Relay {
             };
             if stored.verify(&state, &self.key).is_ok() {
                 self.contact.record(now.since(stored.time));
-                return Ok(state.attested(Some(stored)));
+                return Ok(state.with_attestation(Some(stored)));
             }
         }
         if catalog.revision() > Revision(0) {

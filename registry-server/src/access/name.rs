@@ -1,6 +1,6 @@
 //! Names of principals and teams. A name must have no hidden characters.
 
-use registry_core::visible::hides_something;
+use registry_core::visible::has_invisible_characters;
 
 /// Name of a principal when authentication is disabled.
 pub(super) const ANONYMOUS: &str = "anonymous";
@@ -24,7 +24,7 @@ pub(super) fn invalid_reason(text: &str, max_bytes: usize) -> Option<&'static st
         Some("is empty")
     } else if text.len() > max_bytes {
         Some("is too long")
-    } else if hides_something(text) {
+    } else if has_invisible_characters(text) {
         Some("has spaces at its ends, control or invisible characters")
     } else if text.contains('*') {
         Some("has a `*`")

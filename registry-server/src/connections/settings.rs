@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use registry_core::{parse_duration, parse_wait};
+use registry_core::{parse_duration, parse_positive_duration};
 
 use crate::flags::at_least_one;
 
@@ -48,11 +48,11 @@ pub struct ServeConfig {
     pub max_streams_per_connection: u32,
 
     /// Timeout of every request except Sync; a longer deadline of the client does not extend it
-    #[arg(long, env = "REGISTRY_REQUEST_TIMEOUT", default_value = "30s", value_name = "DURATION", hide_short_help = true, value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_REQUEST_TIMEOUT", default_value = "30s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub request_timeout: Duration,
 
     /// Interval between pings of idle connections; a ping without a reply for the same time closes the connection
-    #[arg(long, env = "REGISTRY_KEEPALIVE_INTERVAL", default_value = "30s", value_name = "DURATION", hide_short_help = true, value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_KEEPALIVE_INTERVAL", default_value = "30s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub keepalive_interval: Duration,
 
     /// Time between the stop signal, when /readyz starts to fail, and the rejection of new connections

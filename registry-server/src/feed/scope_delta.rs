@@ -22,7 +22,8 @@ pub struct ScopeDelta {
 
 impl ScopeDelta {
     pub(super) fn new(from: Arc<ScopeState>, to: Arc<ScopeState>) -> Self {
-        let registry_core::catalog::Step { put, removed } = to.catalog.step_from(&from.catalog);
+        let registry_core::catalog::CatalogDelta { put, removed } =
+            to.catalog.delta_from(&from.catalog);
         let attestation = to.catalog.attestation().copied();
         Self { from, to, attestation, put, removed }
     }
@@ -43,7 +44,7 @@ impl ScopeDelta {
 
     /// Position of the new state.
     pub fn position(&self) -> Position {
-        Position::of(&self.to.catalog)
+        Position::of_catalog(&self.to.catalog)
     }
 
     /// Scope of the new state.

@@ -150,7 +150,7 @@ mod tests {
     fn quota_bounds_distinct_scopes_of_a_caller() {
         let quotas = ScopeQuotas::new(2);
         let caller = |name: &str| ("token", name.into());
-        let scope = |root: &str| Scope::of_roots(&[root]).unwrap();
+        let scope = |root: &str| Scope::from_roots(&[root]).unwrap();
         let lease = |who: &str, root: &str| quotas.acquire(&caller(who), &scope(root));
         let first = [lease("a", "x/*"), lease("a", "x/*"), lease("a", "y/*")].map(Result::unwrap);
         assert!(matches!(lease("a", "z/*"), Err(Error::ScopeQuotaExceeded { limit: 2 })));

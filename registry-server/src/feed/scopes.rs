@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use registry_core::{Attestation, Catalog, Digest, Revision, Scope, part::Part};
+use registry_core::{Attestation, Catalog, Digest, Revision, Scope, scoped_catalog::ScopedCatalog};
 use tokio::{
     sync::{OnceCell, watch},
     time::timeout,
@@ -76,7 +76,7 @@ impl ScopeState {
     pub(super) fn attestation(&self, hub: &Hub) -> Option<Attestation> {
         let mut attestation = lock(&self.attestation);
         if hub.catalog().revision() == self.revision() {
-            let state = (*self.catalog).clone().attested(*attestation);
+            let state = (*self.catalog).clone().with_attestation(*attestation);
             if !hub.signer().is_fresh(&state) {
                 *attestation = hub.signer().sign(state).attestation().copied();
             }
@@ -179,7 +179,7 @@ impl ScopeChannels {
 
 impl ScopeChannel {
     fn new(
-        part: &Part,
+        part: &ScopedCatalog,
         signer: &StateSigner,
         signatures: Option<watch::Receiver<ScopeSignature>>,
     ) -> (Arc<Self>, watch::Sender<Arc<ScopeState>>) {
@@ -254,13 +254,13 @@ fn is_followed(cell: &Cell) -> bool {
 }
 
 /// Computes the part of a catalog and its digest. Dropping the future cancels the work.
-async fn part(scope: &Scope, catalog: Arc<Catalog>, permit: OpeningPermits) -> Part {
+async fn part(scope: &Scope, catalog: Arc<Catalog>, permit: OpeningPermits) -> ScopedCatalog {
     let stop = CancellationToken::new();
     let _stop_with_the_future = stop.clone().drop_guard();
     let scope = Arc::new(scope.clone());
     let work = move || {
         let _permit = permit;
-        let part = Part::of_while(scope, &catalog, || !stop.is_cancelled())?;
+        let part = ScopedCatalog::select_while(scope, &catalog, || !stop.is_cancelled())?;
         // The digest is cached in the catalog, so that later calls do not block the runtime.
         part.catalog().content_digest();
         Some(part)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use registry_core::parse_wait;
+use registry_core::parse_positive_duration;
 
 use crate::flags::{at_least_one, at_most};
 
@@ -49,23 +49,23 @@ pub struct FeedConfig {
     /// Age up to which followers can resume from a revision that is no longer in memory
     ///
     /// Checked every minute. Default: no age limit; --retain-revisions applies.
-    #[arg(long, env = "REGISTRY_RETAIN_DURATION", value_name = "DURATION", hide_short_help = true, value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_RETAIN_DURATION", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub retain_duration: Option<Duration>,
 
     /// Time without reading after which a follower is disconnected; it may resume
-    #[arg(long, env = "REGISTRY_SLOW_READER_TIMEOUT", default_value = "30s", value_name = "DURATION", hide_short_help = true, value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_SLOW_READER_TIMEOUT", default_value = "30s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub slow_reader_timeout: Duration,
 
     /// Timeout of the first message of a new stream
-    #[arg(long, env = "REGISTRY_HELLO_TIMEOUT", default_value = "10s", value_name = "DURATION", hide_short_help = true, value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_HELLO_TIMEOUT", default_value = "10s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub hello_timeout: Duration,
 
     /// Interval between heartbeats to idle followers, with 10 % jitter
-    #[arg(long, env = "REGISTRY_HEARTBEAT_INTERVAL", default_value = "10s", value_name = "DURATION", hide_short_help = true, value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_HEARTBEAT_INTERVAL", default_value = "10s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub heartbeat_interval: Duration,
 
     /// Time after which a disconnected gateway is removed from the list of gateways
-    #[arg(long, env = "REGISTRY_GATEWAY_RETENTION", default_value = "720h", value_name = "DURATION", hide_short_help = true, value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_GATEWAY_RETENTION", default_value = "720h", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub gateway_retention: Duration,
 }
 

@@ -54,7 +54,7 @@ impl LastHeartbeat {
         attestation: Option<Attestation>,
         age: Duration,
     ) -> Arc<SharedMessage<Heartbeat>> {
-        let position = Position::of(state);
+        let position = Position::of_catalog(state);
         // Rounded up, because rounding down would accumulate in a chain of relays.
         let units = age.as_millis().div_ceil(AGE_UNIT_MILLIS);
         let age_ms = u64::try_from(units * AGE_UNIT_MILLIS).unwrap_or(u64::MAX);

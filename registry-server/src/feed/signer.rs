@@ -63,7 +63,7 @@ impl StateSigner {
     pub(super) fn sign(&self, catalog: Catalog) -> Catalog {
         let Self::Key(key, clock) = self else { return catalog };
         let attestation = Attestation::sign(&catalog, clock.now(), key);
-        catalog.attested(Some(attestation))
+        catalog.with_attestation(Some(attestation))
     }
 
     /// Whether the signature is recent, or cannot be renewed by this server.

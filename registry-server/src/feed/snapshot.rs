@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use registry_core::{
     Attestation, Catalog, ChainHash, Digest, Record, Revision, Scope, Selector, chain::Position,
-    setting::Set,
+    setting::SelectorSettings,
 };
 use tokio::sync::Mutex;
 
@@ -37,7 +37,7 @@ pub enum SnapshotChunk {
     /// Entities, in order.
     Entities(Vec<Arc<Record>>),
     /// Settings, after the entities.
-    Settings(Vec<(Selector, Set)>),
+    Settings(Vec<(Selector, SelectorSettings)>),
     /// End, with the digest of the catalog and its signature.
     End(Digest, Option<Attestation>),
 }
@@ -111,7 +111,7 @@ fn split(catalog: &Catalog, digest: Digest) -> SnapshotChunks {
 
 fn begin(catalog: &Catalog, compacted: Option<Revision>) -> SnapshotChunk {
     SnapshotChunk::Begin {
-        position: Position::of(catalog),
+        position: Position::of_catalog(catalog),
         scope: catalog.scope().clone(),
         entities: catalog.len(),
         settings: catalog.settings().len(),

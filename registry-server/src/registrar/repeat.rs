@@ -46,7 +46,7 @@ pub(super) fn digest(submission: &Submission) -> Digest {
         settings: &submission.settings,
     };
     // Strings, numbers and lists always serialize.
-    Digest::of(&serde_json::to_vec(&fingerprint).expect("a request is always JSON"))
+    Digest::compute(&serde_json::to_vec(&fingerprint).expect("a request is always JSON"))
 }
 
 /// Effect of the batch according to its commit; `None` if another batch created the commit.

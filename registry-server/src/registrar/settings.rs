@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use registry_core::parse_wait;
+use registry_core::parse_positive_duration;
 
 use crate::flags::at_least_one;
 
@@ -28,16 +28,16 @@ pub struct RegistrarConfig {
     pub write_attempts: u32,
 
     /// Timeout of one database statement
-    #[arg(long, env = "REGISTRY_DATABASE_TIMEOUT", default_value = "10s", value_name = "DURATION", hide_short_help = true, value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_DATABASE_TIMEOUT", default_value = "10s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub database_timeout: Duration,
 
     /// Time to find out whether a write was committed after the database connection was lost
     ///
     /// After this time the write fails with OUTCOME_UNKNOWN.
-    #[arg(long, env = "REGISTRY_WRITE_OUTCOME_TIMEOUT", default_value = "6s", value_name = "DURATION", hide_short_help = true, value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_WRITE_OUTCOME_TIMEOUT", default_value = "6s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub write_outcome_timeout: Duration,
 
     /// Interval between checks for commits of other servers, as a fallback for notifications
-    #[arg(long, env = "REGISTRY_POLL_INTERVAL", default_value = "3s", value_name = "DURATION", hide_short_help = true, value_parser = parse_wait)]
+    #[arg(long, env = "REGISTRY_POLL_INTERVAL", default_value = "3s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub poll_interval: Duration,
 }

@@ -122,7 +122,7 @@ impl Copy {
         if let Err(e) = signed.verify(&self.received, key) {
             return Err(Refusal { is_final: true, ..self.rejected(&e) });
         }
-        self.received = self.received.clone().attested(Some(signed));
+        self.received = self.received.clone().with_attestation(Some(signed));
         if let Some(age) = age {
             self.relay.contact.record(age);
         }
@@ -197,7 +197,7 @@ fn position(catalog: &Catalog) -> LogPosition {
 impl Follow for Copy {
     fn hello(&mut self) -> Hello {
         self.is_current = false;
-        hello(&self.relay.name, Some(&Position::of(&self.received)))
+        hello(&self.relay.name, Some(&Position::of_catalog(&self.received)))
     }
 
     async fn take(

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use registry_core::{Digest, Revision, Scope, part::Part};
+use registry_core::{Digest, Revision, Scope, scoped_catalog::ScopedCatalog};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
@@ -60,7 +60,7 @@ impl Drop for ChannelEntry {
 pub(super) struct ScopeUpdater {
     pub(super) entry: ChannelEntry,
     pub(super) state: watch::Sender<Arc<ScopeState>>,
-    pub(super) part: Part,
+    pub(super) part: ScopedCatalog,
     /// Content digest of the part.
     pub(super) content: Digest,
     pub(super) head: watch::Receiver<Revision>,
@@ -156,7 +156,7 @@ impl ScopeUpdater {
             let is_behind = revision < self.part.catalog().revision();
             self.unsigned_since =
                 is_behind.then(|| self.unsigned_since.unwrap_or_else(Instant::now));
-            catalog = catalog.at(revision, chain).attested(Some(attestation));
+            catalog = catalog.at(revision, chain).with_attestation(Some(attestation));
         }
         self.send(ScopeState::new(catalog, self.content, hub.signer()));
     }

@@ -170,7 +170,7 @@ mod tests {
         let sealed = commit();
         let mut catalog = Catalog::empty(RegistryId::new("test"));
         catalog.apply(&sealed).unwrap();
-        let position = Position::of(&catalog);
+        let position = Position::of_catalog(&catalog);
         let records: Vec<_> = catalog.after(None).map(|(_, record)| record.clone()).collect();
         let begin = v1::SnapshotBegin {
             position: Some((&position).into()),
@@ -197,9 +197,9 @@ mod tests {
             ),
             (piece(SnapshotChunk::Entities(records)), Wire::SnapshotChunk(chunk)),
             (
-                piece(SnapshotChunk::End(Digest::of(b"all"), signed)),
+                piece(SnapshotChunk::End(Digest::compute(b"all"), signed)),
                 Wire::SnapshotEnd(v1::SnapshotEnd {
-                    digest: Bytes::copy_from_slice(Digest::of(b"all").as_bytes()),
+                    digest: Bytes::copy_from_slice(Digest::compute(b"all").as_bytes()),
                 }),
             ),
             (

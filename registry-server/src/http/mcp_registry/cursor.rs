@@ -5,7 +5,7 @@
 //! secret and grants no access. Cursors do not expire.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use mcp_registry::{Filter, Place};
+use mcp_registry::{Cursor, Filter};
 use registry_core::{Digest, Version};
 use serde::{Deserialize, Serialize};
 
@@ -14,32 +14,32 @@ const CHECKSUM_BYTES: usize = 8;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Cursor {
+struct CursorContent {
     name: String,
     version: String,
     filter: Filter,
 }
 
 /// Encodes a cursor.
-pub(super) fn encode(place: Place, filter: Filter) -> String {
-    let cursor = Cursor { name: place.name, version: place.version.to_string(), filter };
+pub(super) fn encode(place: Cursor, filter: Filter) -> String {
+    let cursor = CursorContent { name: place.name, version: place.version.to_string(), filter };
     // Strings, times and booleans always serialize.
     let json = serde_json::to_vec(&cursor).unwrap_or_default();
     URL_SAFE_NO_PAD.encode([&checksum(&json), &json[..]].concat())
 }
 
 /// Decodes a cursor; `None` if it is invalid or was changed.
-pub(super) fn decode(text: &str) -> Option<(Place, Filter)> {
+pub(super) fn decode(text: &str) -> Option<(Cursor, Filter)> {
     let bytes = URL_SAFE_NO_PAD.decode(Some(text).filter(|text| text.len() <= MAX_BYTES)?).ok()?;
     let (found, json) = bytes.split_at_checked(CHECKSUM_BYTES)?;
-    let Cursor { name, version, filter } =
+    let CursorContent { name, version, filter } =
         serde_json::from_slice(Some(json).filter(|json| found == checksum(json))?).ok()?;
-    Some((Place { name, version: Version::parse(&version).ok()? }, filter))
+    Some((Cursor { name, version: Version::parse(&version).ok()? }, filter))
 }
 
 fn checksum(json: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let mut checksum = [0; CHECKSUM_BYTES];
-    checksum.copy_from_slice(&Digest::of(json).as_bytes()[..CHECKSUM_BYTES]);
+    checksum.copy_from_slice(&Digest::compute(json).as_bytes()[..CHECKSUM_BYTES]);
     checksum
 }
 
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn cursor_is_url_safe_and_detects_changes() {
         let version = Version::parse("1.0.0-a+b").unwrap();
-        let place = Place { name: "a/b".to_owned(), version };
+        let place = Cursor { name: "a/b".to_owned(), version };
         let filter = Filter { search: Some("größe ?&/".to_owned()), ..Filter::default() };
         let text = encode(place.clone(), filter.clone());
         assert!(

@@ -117,7 +117,7 @@ async fn run_blocking<T: Send + 'static>(work: impl Fn() -> T + Send + Sync + 's
 fn tag(app: &App, catalog: &Catalog) -> String {
     let (chain, namespace) = (catalog.chain().to_string(), app.namespace.to_string());
     let parts = [app.registry().as_str(), &chain, &namespace, env!("CARGO_PKG_VERSION")];
-    etag::tag(catalog.revision(), Digest::of(parts.join("\n").as_bytes()))
+    etag::tag(catalog.revision(), Digest::compute(parts.join("\n").as_bytes()))
 }
 
 fn ok(tag: &str, request: &HeaderMap, body: impl Serialize) -> Response {

@@ -252,7 +252,7 @@ impl Verifier {
         };
         let expected = digest.to_string();
         found.column(key, "digest", &*row.digest, &*expected);
-        let actual = Digest::of(&row.document);
+        let actual = Digest::compute(&row.document);
         if actual != digest {
             let problem =
                 format!("its column document has the digest {actual}, the log says {expected}");
