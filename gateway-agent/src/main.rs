@@ -80,7 +80,7 @@ fn check(config: &Config) {
 }
 
 /// Huge pages clear and hold 2 MiB where a connection needs a few KiB: they double the memory of a
-/// process like this one, and make it no faster (see `docs/adr/0006-memory-before-huge-pages.md`).
+/// process like this one, and make it no faster (see `docs/adr/0006-disable-transparent-huge-pages.md`).
 #[cfg(target_os = "linux")]
 fn keep_pages_small() {
     // A kernel that does not know the setting goes on as it did.

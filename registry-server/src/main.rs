@@ -53,7 +53,7 @@ fn main() -> ExitCode {
 }
 
 /// Transparent huge pages allocate 2 MiB for connections that need a few KiB. They double the memory of
-/// this process without a gain in speed (`docs/adr/0006-memory-before-huge-pages.md`).
+/// this process without a gain in speed (`docs/adr/0006-disable-transparent-huge-pages.md`).
 #[cfg(target_os = "linux")]
 fn disable_huge_pages() {
     // Older kernels reject the setting; the process then runs with huge pages.
