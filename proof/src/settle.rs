@@ -1,5 +1,5 @@
-//! The end of a history: everybody catches up, and the log is written down as the database has it,
-//! and as those of relays have it.
+//! The end of a history: all participants catch up, and the logs of the registry and its relays are
+//! recorded from their databases.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -14,42 +14,43 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::{book::Book, caller::Caller, gateway::Gateway};
+use crate::{caller::Caller, gateway::Gateway, history_writer::HistoryWriter};
 
-/// How long everybody may take to catch up.
-const PATIENCE: Duration = Duration::from_secs(45);
-/// How long the head has to stand still.
+/// Time limit for all participants to catch up.
+const TIMEOUT: Duration = Duration::from_secs(45);
+/// The duration without a new commit.
 const STILL: Duration = Duration::from_millis(400);
 
 type Row<C> = <<C as Connection>::Database as Database>::Row;
 
-/// Who has to catch up.
-pub(crate) struct Crowd {
+/// The participants that must catch up.
+pub(crate) struct Participants {
     pub(crate) database: String,
     pub(crate) followers: Vec<watch::Receiver<u64>>,
     pub(crate) gateways: Vec<Gateway>,
     pub(crate) caller: Caller,
 }
 
-impl Crowd {
-    /// Waits until everybody has everything, and says so in the history; or says who has not.
-    pub(crate) async fn settle(&mut self, book: &Book) {
-        let deadline = Instant::now() + PATIENCE;
+impl Participants {
+    /// Waits until all participants have all commits and records it, or reports the ones that are
+    /// behind.
+    pub(crate) async fn settle(&mut self, history: &HistoryWriter) {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let head = head(&self.database).await;
             let behind = self.behind(head).await;
             if behind.is_empty() {
                 sleep(STILL).await;
                 if self::head(&self.database).await == head {
-                    book.note(RECORDER, Event::Settled {});
+                    history.note(RECORDER, Event::Settled {});
                     for server in 0..self.caller.servers() {
                         self.caller.list(server).await;
                     }
                     return;
                 }
             } else if Instant::now() > deadline {
-                let fault = format!("not at {head} in time: {}", behind.join(", "));
-                book.note(RECORDER, Event::Fault { fault, repeats: false, resends: false });
+                let fault = format!("not at revision {head} in time: {}", behind.join(", "));
+                history.note(RECORDER, Event::Fault { fault, repeats: false, resends: false });
                 return;
             }
             sleep(Duration::from_millis(50)).await;
@@ -95,7 +96,7 @@ async fn head(database: &str) -> u64 {
     u64::try_from(head).unwrap_or_default()
 }
 
-/// The key that the registry signs with.
+/// The public key of the registry.
 pub(crate) async fn key(database: &str) -> String {
     let mut connection = connect(database).await;
     query_scalar("SELECT checkpoint_key FROM registry")
@@ -104,18 +105,18 @@ pub(crate) async fn key(database: &str) -> String {
         .expect("a server that has started has a key")
 }
 
-/// Writes down the registry's log.
-pub(crate) async fn write_log(database: &str, book: &Book) {
-    write(&mut connect(database).await, RECORDER, book).await;
+/// Records the registry's log.
+pub(crate) async fn write_log(database: &str, history: &HistoryWriter) {
+    write(&mut connect(database).await, RECORDER, history).await;
 }
 
-/// Writes down the log of a relay.
-pub(crate) async fn write_copy(database: &str, relay: &str, book: &Book) {
+/// Records the log of a relay.
+pub(crate) async fn write_copy(database: &str, relay: &str, history: &HistoryWriter) {
     let connection = SqliteConnection::connect(database).await;
-    write(&mut connection.expect("a relay has a database"), relay, book).await;
+    write(&mut connection.expect("a relay has a database"), relay, history).await;
 }
 
-async fn write<C>(connection: &mut C, who: &str, book: &Book)
+async fn write<C>(connection: &mut C, who: &str, history: &HistoryWriter)
 where
     C: Connection,
     for<'c> &'c mut C: Executor<'c, Database = C::Database>,
@@ -130,7 +131,7 @@ where
             .await
             .expect("there is a head");
     let revision = u64::try_from(revision).unwrap_or_default();
-    book.note(who, Event::Log { registry, revision, chain });
+    history.note(who, Event::Log { registry, revision, chain });
     let documents: Vec<(String, String, String, Vec<u8>)> =
         query_as("SELECT kind, name, version, document FROM entities")
             .fetch_all(&mut *connection)
@@ -150,11 +151,11 @@ where
         let documents = registered(&canonical).filter_map(|key| documents.get(&key).cloned());
         let documents = documents.collect();
         let revision = u64::try_from(revision).unwrap_or_default();
-        book.note(who, Event::Commit { revision, chain, canonical, documents });
+        history.note(who, Event::Commit { revision, chain, canonical, documents });
     }
 }
 
-/// What a commit registers: kind, name and version.
+/// Kind, name and version of the registered entities of a commit.
 fn registered(canonical: &str) -> impl Iterator<Item = [String; 3]> + use<> {
     let commit: Value = serde_json::from_str(canonical).unwrap_or_default();
     let changes = commit["changes"].as_array().cloned().unwrap_or_default();

@@ -1,29 +1,29 @@
-//! Ways to spoil a file on disk.
+//! Corruption of files on disk.
 
 use std::path::Path;
 
 use crate::rng::Rng;
 
-/// What is done to the bytes of a cache.
+/// The corruption of a cache file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spoil {
+pub(crate) enum Corruption {
     /// Nothing.
     Nothing,
-    /// Some bits are others.
+    /// Some bits are flipped.
     Bits,
-    /// The end is missing.
+    /// The end is truncated.
     Torn,
-    /// There is nothing in it.
+    /// The file is empty.
     Empty,
-    /// One digit of a revision is another, and all else is as it was.
+    /// One digit of a revision is changed.
     Edited,
 }
 
-impl Spoil {
+impl Corruption {
     pub(crate) const ALL: [Self; 5] =
         [Self::Nothing, Self::Bits, Self::Torn, Self::Empty, Self::Edited];
 
-    /// Spoils a file, where it is there; says whether anything changed.
+    /// Corrupts a file, if it exists. Returns whether it changed.
     pub(crate) fn file(self, path: &Path, rng: &mut Rng) -> bool {
         let Ok(before) = std::fs::read(path) else { return false };
         let mut bytes = before.clone();

@@ -1,4 +1,4 @@
-//! The history that is being written: one line an event, in the order in which they were seen.
+//! Writes a history: one line per event, in the order of observation.
 
 use std::{
     fs::File,
@@ -10,9 +10,9 @@ use std::{
 
 use history_check::{Event, Line, log::RECORDER};
 
-/// A history that is being written.
+/// A history file that is open for writing.
 #[derive(Debug)]
-pub struct Book {
+pub struct HistoryWriter {
     began: Instant,
     inner: Mutex<Inner>,
 }
@@ -26,33 +26,33 @@ struct Inner {
     faults: u64,
 }
 
-/// What a history has.
+/// The counts of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
     /// Events.
     pub lines: u64,
     /// Commits in the registry's log.
     pub commits: u64,
-    /// What the nemesis did.
+    /// Injected faults.
     pub faults: u64,
 }
 
-impl Book {
-    /// Begins a history in a new file.
+impl HistoryWriter {
+    /// Creates a history file.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = BufWriter::new(File::create_new(path)?);
         let inner = Inner { file, lines: 0, ops: 0, commits: 0, faults: 0 };
         Ok(Self { began: Instant::now(), inner: Mutex::new(inner) })
     }
 
-    /// Writes an event; gives the number of its line.
+    /// Writes an event and returns the number of its line.
     pub fn note(&self, who: &str, event: Event) -> u64 {
         let mut inner = self.lock();
         inner.lines += 1;
         let is_of_registry = who == RECORDER;
         inner.commits += u64::from(is_of_registry && matches!(event, Event::Commit { .. }));
         inner.faults += u64::from(matches!(event, Event::Fault { .. }));
-        // Taken under the lock, so that lines and times have one order.
+        // Read under the lock, so that lines and times have the same order.
         let us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         let line = Line { n: inner.lines, us, wall: wall(), who: who.to_owned(), event };
         let mut text = serde_json::to_vec(&line).expect("an event is always JSON");
@@ -61,14 +61,14 @@ impl Book {
         inner.lines
     }
 
-    /// A number for a call.
+    /// A new call number.
     pub(crate) fn op(&self) -> u64 {
         let mut inner = self.lock();
         inner.ops += 1;
         inner.ops
     }
 
-    /// Writes out what is still in memory; says what there is.
+    /// Flushes the file and returns the counts.
     pub fn finish(&self) -> io::Result<Counts> {
         let mut inner = self.lock();
         inner.file.flush()?;

@@ -1,8 +1,8 @@
-//! What is written: batches of entities that refer to each other, with payloads that occur once.
+//! The workload: batches of entities that refer to each other, with unique payloads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use history_check::event::{Wanted, WantedChange};
+use history_check::event::{RequestedAction, RequestedChange};
 use registry_core::{
     Document, Key, Kind, LifecycleState, Notice, Setting, SettingChange, rules::Proposed,
 };
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::rng::Rng;
 
-/// Who writes, as the log has it.
+/// The author of all commits.
 pub(crate) const AUTHOR: &str = "tester";
 
-/// What can be followed.
+/// The roots of possible scopes.
 pub(crate) const ROOTS: [&str; 12] = [
     "agent/planner@*",
     "agent/clerk@*",
@@ -37,26 +37,26 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// The same in the words of a history.
-    pub(crate) fn wanted(&self) -> Vec<Wanted> {
-        let wanted = |proposed: &Proposed| Wanted {
+    /// The changes in the form of a history.
+    pub(crate) fn wanted(&self) -> Vec<RequestedChange> {
+        let wanted = |proposed: &Proposed| RequestedChange {
             key: proposed.key().to_string(),
             change: match proposed {
                 Proposed::Register(document) => {
-                    WantedChange::Register(document.digest().to_string())
+                    RequestedAction::Register(document.digest().to_string())
                 }
-                Proposed::SetLifecycle { state, .. } => WantedChange::State(state.to_string()),
+                Proposed::SetLifecycle { state, .. } => RequestedAction::State(state.to_string()),
             },
         };
         self.proposed.iter().map(wanted).collect()
     }
 }
 
-/// What somebody has seen registered. A clone is the same.
+/// Registered keys that were observed. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Known(Arc<Mutex<Vec<Key>>>);
+pub(crate) struct KnownKeys(Arc<Mutex<Vec<Key>>>);
 
-impl Known {
+impl KnownKeys {
     pub(crate) fn add(&self, batch: &Batch) {
         let keys = batch.proposed.iter().map(|proposed| proposed.key().clone());
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(keys);
@@ -72,16 +72,16 @@ impl Known {
     }
 }
 
-/// Makes the batches of one writer.
+/// Generates the batches of one writer.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct Workload {
     writer: usize,
     made: usize,
-    known: Known,
+    known: KnownKeys,
 }
 
-impl World {
-    pub(crate) fn new(writer: usize, known: Known) -> Self {
+impl Workload {
+    pub(crate) fn new(writer: usize, known: KnownKeys) -> Self {
         Self { writer, made: 0, known }
     }
 
@@ -103,7 +103,7 @@ impl World {
         Batch { proposed, settings }
     }
 
-    /// So much that a copy of it is big.
+    /// A batch that results in a large cache.
     pub(crate) fn bulk(rng: &mut Rng) -> Batch {
         let text = |rng: &mut Rng| {
             let words: Vec<String> = (0..440).map(|_| format!("{:016x}", rng.next())).collect();
@@ -126,7 +126,7 @@ impl World {
         format!("1.{}.{}", self.made, self.writer)
     }
 
-    /// A text that no other entity has.
+    /// A unique text.
     fn payload(&self, rng: &mut Rng) -> String {
         format!("payload {}-{} {:016x}", self.writer, self.made, rng.next())
     }
@@ -174,7 +174,7 @@ impl World {
         batch
     }
 
-    /// An agent that depends on these tools, or on one that is known.
+    /// An agent that depends on these tools, or on a registered one.
     fn agent(&self, rng: &mut Rng, tools: &[Key]) -> Proposed {
         let known = if tools.is_empty() { self.known.any_tool(rng) } else { None };
         let depends: Vec<Value> = tools
@@ -211,7 +211,7 @@ impl World {
         if batch.is_empty() { vec![self.schema(rng)] } else { batch }
     }
 
-    /// A family of which one member refers to nothing, or to itself: nothing of it may be seen.
+    /// A family with one invalid or cyclic reference. No part may become visible.
     fn with_a_mistake(&self, rng: &mut Rng) -> Vec<Proposed> {
         let mut batch = self.family(rng);
         let version = self.version();

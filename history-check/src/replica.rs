@@ -1,4 +1,4 @@
-//! What each follower held after each of its messages, worked out from the messages alone.
+//! The state of each follower after each message, computed from the messages alone.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,44 +10,44 @@ use serde_json::Value;
 use crate::{
     event::{Event, Line, Message},
     log::genesis,
-    state::{Entities, Set, State},
+    state::{Entities, SettingState, State},
 };
 
-/// What a follower holds.
+/// The state of a follower.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Held {
+pub(crate) struct Replica {
     pub(crate) revision: u64,
     pub(crate) chain: String,
-    /// The roots of the scope that this is of; none: everything.
+    /// The roots of the scope; empty for everything.
     pub(crate) scope: Vec<String>,
     pub(crate) state: Arc<State>,
-    /// Why the last message does not lead anywhere, if so.
+    /// The reason that the last message could not be applied.
     pub(crate) broken: Option<String>,
 }
 
-/// One thing that happened to a follower.
+/// An event of a follower with the states before and after.
 #[derive(Debug, Clone)]
-pub(crate) struct Moment {
+pub(crate) struct FollowerEvent {
     pub(crate) line: u64,
     pub(crate) event: Event,
-    /// What it held before; `None`: nothing.
-    pub(crate) before: Option<Held>,
-    /// And after.
-    pub(crate) after: Option<Held>,
-    /// How many messages it took on this stream before.
+    /// The state before, if any.
+    pub(crate) before: Option<Replica>,
+    /// The state after.
+    pub(crate) after: Option<Replica>,
+    /// The number of earlier messages on this stream.
     pub(crate) taken: usize,
-    /// The scopes that it asked for on this stream so far.
+    /// The scopes requested on this stream so far.
     pub(crate) asked: Vec<Vec<String>>,
 }
 
-/// What happened to one follower.
+/// The events of one follower.
 #[derive(Debug, Clone)]
-pub(crate) struct Following {
+pub(crate) struct FollowerHistory {
     pub(crate) who: String,
-    pub(crate) moments: Vec<Moment>,
+    pub(crate) moments: Vec<FollowerEvent>,
 }
 
-impl Following {
+impl FollowerHistory {
     /// All followers of a history.
     pub(crate) fn all(lines: &[Line], registry: &str) -> Vec<Self> {
         let mut found: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
@@ -61,8 +61,8 @@ impl Following {
         found.into_iter().map(of).collect()
     }
 
-    /// The moments of messages: with the message, and what was held afterwards.
-    pub(crate) fn taken(&self) -> impl Iterator<Item = (&Moment, &Message, &Held)> {
+    /// Applied messages, each with its event and the state after it.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = (&FollowerEvent, &Message, &Replica)> {
         self.moments.iter().filter_map(|moment| match (&moment.event, &moment.after) {
             (Event::Took { message }, Some(after)) => Some((moment, message, after)),
             _ => None,
@@ -81,12 +81,12 @@ fn is_of_follower(event: &Event) -> bool {
     )
 }
 
-fn moments(lines: &[&Line], registry: &str) -> Vec<Moment> {
-    let mut by_line: HashMap<u64, Held> = HashMap::new();
+fn moments(lines: &[&Line], registry: &str) -> Vec<FollowerEvent> {
+    let mut by_line: HashMap<u64, Replica> = HashMap::new();
     let (mut held, mut taken, mut asked) = (None, 0, Vec::new());
     let mut found = Vec::new();
     for line in lines {
-        let before: Option<Held> = held.clone();
+        let before: Option<Replica> = held.clone();
         let so_far = taken;
         match &line.event {
             Event::Hello { scope, resumes, .. } => {
@@ -102,7 +102,7 @@ fn moments(lines: &[&Line], registry: &str) -> Vec<Moment> {
             }
             _ => {}
         }
-        found.push(Moment {
+        found.push(FollowerEvent {
             line: line.n,
             event: line.event.clone(),
             before,
@@ -114,23 +114,25 @@ fn moments(lines: &[&Line], registry: &str) -> Vec<Moment> {
     found
 }
 
-fn after(held: Option<&Held>, message: &Message, registry: &str) -> Held {
-    let nothing = || Held { chain: genesis(registry), ..Held::default() };
+fn after(held: Option<&Replica>, message: &Message, registry: &str) -> Replica {
+    let nothing = || Replica { chain: genesis(registry), ..Replica::default() };
     let held = held.cloned().unwrap_or_else(nothing);
     match message.clone() {
         Message::Snapshot { revision, chain, scope, oldest: _, entities, settings } => {
             let entities: Entities =
                 entities.into_iter().map(|entity| (entity.key.clone(), Arc::new(entity))).collect();
-            let settings: BTreeMap<String, Set> =
+            let settings: BTreeMap<String, SettingState> =
                 settings.into_iter().map(|set| (set.on.clone(), set)).collect();
             let state = Arc::new(State { entities, settings });
-            Held { revision, chain, scope, state, broken: None }
+            Replica { revision, chain, scope, state, broken: None }
         }
         Message::Delta { revision, chain, canonical, documents: _ } => {
             let commit: Value = serde_json::from_str(&canonical).unwrap_or_default();
             match held.state.after(&commit) {
-                Ok(state) => Held { revision, chain, state: Arc::new(state), broken: None, ..held },
-                Err(reason) => Held { revision, chain, broken: Some(reason), ..held },
+                Ok(state) => {
+                    Replica { revision, chain, state: Arc::new(state), broken: None, ..held }
+                }
+                Err(reason) => Replica { revision, chain, broken: Some(reason), ..held },
             }
         }
         Message::Step { revision, chain, scope, put, removed } => {
@@ -138,14 +140,14 @@ fn after(held: Option<&Held>, message: &Message, registry: &str) -> Held {
             let mut broken = None;
             for key in &removed {
                 if state.entities.remove(key).is_none() {
-                    broken = Some(format!("it removes {key}, which is not held"));
+                    broken = Some(format!("it removes {key}, which is not in the state"));
                 }
             }
             for entity in put {
                 state.entities.insert(entity.key.clone(), Arc::new(entity));
             }
-            Held { revision, chain, scope, state: Arc::new(state), broken }
+            Replica { revision, chain, scope, state: Arc::new(state), broken }
         }
-        Message::Progress { revision, chain } => Held { revision, chain, broken: None, ..held },
+        Message::Progress { revision, chain } => Replica { revision, chain, broken: None, ..held },
     }
 }

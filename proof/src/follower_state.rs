@@ -1,8 +1,8 @@
-//! What a follower holds, and what a message makes of it: proved, or refused.
+//! The state of a follower, and the verification of messages.
 
 use std::sync::Arc;
 
-use history_check::event::Message as Told;
+use history_check::event::Message as HistoryMessage;
 use registry_core::{
     Catalog, Record, Revision, Scope, Selector, Settings, chain::Position,
     setting::SelectorSettings,
@@ -17,9 +17,9 @@ use registry_proto::{
 
 use crate::entity::{entities, entity, roots, settings};
 
-/// What a follower holds.
+/// A verified state.
 #[derive(Debug, Default)]
-pub(crate) struct Holding {
+pub(crate) struct FollowerState {
     pub(crate) catalog: Option<Catalog>,
     snapshot: Option<Snapshot>,
 }
@@ -35,14 +35,17 @@ struct Snapshot {
 
 type Refusal = String;
 
-impl Holding {
-    /// What is held already.
+impl FollowerState {
+    /// Starts from a state.
     pub(crate) fn of(catalog: Option<Catalog>) -> Self {
         Self { catalog, snapshot: None }
     }
 
-    /// Takes a message; gives it in the words of a history once it is whole.
-    pub(crate) fn take(&mut self, response: SyncResponse) -> Result<Option<Told>, Refusal> {
+    /// Verifies and applies a message. Returns it for the history once it is complete.
+    pub(crate) fn take(
+        &mut self,
+        response: SyncResponse,
+    ) -> Result<Option<HistoryMessage>, Refusal> {
         let message = response.message.ok_or("a message without content")?;
         match (message, self.snapshot.take()) {
             (Message::SnapshotBegin(begin), None) => self.begin(begin).map(|()| None),
@@ -60,7 +63,7 @@ impl Holding {
     }
 
     fn held(&self) -> Result<&Catalog, Refusal> {
-        self.catalog.as_ref().ok_or_else(|| "nothing is held that it could follow on".to_owned())
+        self.catalog.as_ref().ok_or_else(|| "there is no state to apply it to".to_owned())
     }
 
     fn begin(&mut self, begin: SnapshotBegin) -> Result<(), Refusal> {
@@ -75,7 +78,7 @@ impl Holding {
         Ok(())
     }
 
-    /// Whether a place may follow on what is held.
+    /// Whether a position may follow the current state.
     fn not_back(&self, position: &Position) -> Result<(), Refusal> {
         let Some(held) = &self.catalog else { return Ok(()) };
         if position.registry != *held.registry() || position.revision < held.revision() {
@@ -84,16 +87,16 @@ impl Holding {
         Ok(())
     }
 
-    fn end(&mut self, snapshot: Snapshot, end: &SnapshotEnd) -> Result<Told, Refusal> {
+    fn end(&mut self, snapshot: Snapshot, end: &SnapshotEnd) -> Result<HistoryMessage, Refusal> {
         let Snapshot { position, scope, oldest, records, settings: sets } = snapshot;
         let catalog =
             Catalog::restore(position.registry, position.revision, position.chain, records)
                 .with_settings(Settings::restore(sets))
                 .with_scope(Arc::new(scope));
         if catalog.digest().as_bytes().as_slice() != &end.digest[..] {
-            return Err("the snapshot does not have its digest".to_owned());
+            return Err("the snapshot does not match its digest".to_owned());
         }
-        let told = Told::Snapshot {
+        let told = HistoryMessage::Snapshot {
             revision: catalog.revision().0,
             chain: catalog.chain().to_string(),
             scope: roots(catalog.scope()),
@@ -105,13 +108,13 @@ impl Holding {
         Ok(told)
     }
 
-    fn delta(&mut self, delta: Delta) -> Result<Told, Refusal> {
+    fn delta(&mut self, delta: Delta) -> Result<HistoryMessage, Refusal> {
         let held = self.held()?;
         let sealed = sealed_commit(&held.chain(), delta).map_err(|e| e.to_string())?;
         let mut next = held.clone();
         next.apply(&sealed).map_err(|e| e.to_string())?;
         self.catalog = Some(next);
-        Ok(Told::Delta {
+        Ok(HistoryMessage::Delta {
             revision: sealed.revision().0,
             chain: sealed.chain().to_string(),
             canonical: String::from_utf8_lossy(sealed.bytes()).into_owned(),
@@ -119,15 +122,15 @@ impl Holding {
         })
     }
 
-    fn step(&mut self, step: Step) -> Result<Told, Refusal> {
+    fn step(&mut self, step: Step) -> Result<HistoryMessage, Refusal> {
         let held = self.held()?;
         if **held.scope() == Scope::Everything {
-            return Err("a step of a scope, but everything is held".to_owned());
+            return Err("a step of a scope for a complete state".to_owned());
         }
         let step = part_step(step).map_err(|e| e.to_string())?;
         self.not_back(&step.position)?;
         let (revision, chain) = (step.position.revision, step.position.chain);
-        let told = Told::Step {
+        let told = HistoryMessage::Step {
             revision: revision.0,
             chain: chain.to_string(),
             scope: roots(&step.scope),
@@ -135,15 +138,15 @@ impl Holding {
             removed: step.step.removed.iter().map(ToString::to_string).collect(),
         };
         let next = held.with_delta((revision, chain), Arc::new(step.scope), step.step);
-        let next = next.ok_or("a step removes what is not held")?;
+        let next = next.ok_or("a step removes an entity that is not in the state")?;
         if next.content_digest() != step.content {
-            return Err("after a step, the content does not have its digest".to_owned());
+            return Err("the content after a step does not match its digest".to_owned());
         }
         self.catalog = Some(next);
         Ok(told)
     }
 
-    fn progress(&mut self, progress: &Progress) -> Result<Told, Refusal> {
+    fn progress(&mut self, progress: &Progress) -> Result<HistoryMessage, Refusal> {
         let held = self.held()?;
         let revision = Revision(progress.revision);
         let chain = chain_hash(&progress.chain).map_err(|e| e.to_string())?;
@@ -151,14 +154,14 @@ impl Holding {
         let is_here = revision == held.revision() && chain == held.chain();
         let is_later = !is_whole && revision > held.revision();
         if !is_here && !is_later {
-            return Err(format!("progress to {revision}, but {} is held", held.revision()));
+            return Err(format!("progress to revision {revision} at revision {}", held.revision()));
         }
         let content = &progress.content;
         if !content.is_empty() && content != held.content_digest().as_bytes().as_slice() {
-            return Err(format!("progress to {revision}, with other content than is held"));
+            return Err(format!("progress to revision {revision} with other content"));
         }
         self.catalog = Some(held.at(revision, chain));
-        Ok(Told::Progress { revision: revision.0, chain: chain.to_string() })
+        Ok(HistoryMessage::Progress { revision: revision.0, chain: chain.to_string() })
     }
 }
 
