@@ -1,5 +1,4 @@
-//! Calls of a child over its standard streams: written to it directly, and through the gateway,
-//! which reaches callers over HTTP.
+//! Calls of a child process over stdio: direct, and through the gateway over HTTP.
 
 use std::{
     collections::HashMap,
@@ -51,7 +50,7 @@ pub(super) async fn measure(report: &mut Report, registry: &Registry, seconds: u
         report.add(Row {
             path: format!("tools/call of a child over stdio, 1 KiB, {connections} at once"),
             value: format!("gateway {}, {:.0} µs CPU", through.load.text(), through.cpu_us),
-            beside: format!("written to the child directly: {}", direct.text()),
+            beside: format!("direct to the child: {}", direct.text()),
             ratio: Some(through.load.per_second / direct.per_second),
             budget: "",
         });
@@ -64,7 +63,7 @@ async fn direct(connections: usize, seconds: u64, params: &Value) -> Load {
     through(conversation, connections, seconds, params).await
 }
 
-/// Calls over one pair of standard streams, this many at once.
+/// This number of concurrent calls over one stdio connection.
 pub(super) async fn through(
     conversation: Conversation,
     connections: usize,
@@ -81,7 +80,7 @@ pub(super) async fn through(
     .await
 }
 
-/// One child with several requests under way.
+/// A child process with concurrent requests.
 pub(super) struct Conversation {
     _child: Child,
     next: AtomicU64,

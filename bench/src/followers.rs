@@ -1,5 +1,5 @@
-//! Many followers of one server, which cost little themselves: each decodes its messages, checks
-//! that they come in order and acknowledges them, and all must be told of the same chain hash.
+//! Many cheap followers of one server. Each decodes and acknowledges its messages and checks their
+//! order. All must receive the same chain hash.
 
 use std::time::Instant;
 
@@ -19,12 +19,12 @@ use tonic::{Streaming, transport::Channel};
 
 use crate::load;
 
-/// How many streams are opened at the same time.
+/// Streams that are opened concurrently.
 const AT_ONCE: usize = 100;
-/// Most streams that share a connection, unless they have one each.
+/// Maximum streams per shared connection.
 pub(crate) const SHARED: usize = 100;
 
-/// What one follower was told, and when.
+/// A message of one follower with its time.
 struct Arrival {
     revision: u64,
     chain: bytes::Bytes,
@@ -32,16 +32,15 @@ struct Arrival {
     at: Instant,
 }
 
-/// The followers; they leave when it is dropped.
-pub(crate) struct Crowd {
+/// Followers that disconnect when dropped.
+pub(crate) struct Followers {
     arrivals: mpsc::UnboundedReceiver<Arrival>,
     streams: usize,
-    /// How long the last message was.
+    /// The size of the last message.
     pub(crate) message_bytes: usize,
     _tasks: JoinSet<()>,
 }
 
-/// Connections to one address.
 pub(crate) async fn connections(address: &str, count: usize) -> Vec<Channel> {
     let connect = |_| async {
         let endpoint = Channel::from_shared(address.to_owned()).expect("an address");
@@ -50,9 +49,9 @@ pub(crate) async fn connections(address: &str, count: usize) -> Vec<Channel> {
     stream::iter(0..count).map(connect).buffer_unordered(AT_ONCE).collect().await
 }
 
-impl Crowd {
-    /// Opens streams on these connections, one after the other on each; `scope` says of each what
-    /// it follows. Done when all have what is there.
+impl Followers {
+    /// Opens streams on these connections in turn and waits until all have the current state.
+    /// `scope` selects the scope of each.
     pub(crate) async fn open(
         connections: &[Channel],
         streams: usize,
@@ -75,7 +74,7 @@ impl Crowd {
         let mut client = RegistryServiceClient::new(connections[0].clone());
         let request = v1::ListRequest { page_size: 1, ..v1::ListRequest::default() };
         let head = client.list(request).await.expect("a list").into_inner().revision;
-        // A shared snapshot may be of an earlier revision; then commits follow.
+        // A shared snapshot can be older. Then commits follow.
         let mut there = 0;
         while there < streams {
             there += usize::from(arrivals.recv().await.expect("followers live").revision == head);
@@ -83,8 +82,7 @@ impl Crowd {
         Self { arrivals, streams, message_bytes: 0, _tasks: tasks }
     }
 
-    /// Waits until all are at a revision, the next one, and notes how long after `since` each of them
-    /// got there.
+    /// Waits until all have the next revision, and records the time since `since` of each.
     pub(crate) async fn all_reach(
         &mut self,
         revision: u64,
@@ -104,7 +102,7 @@ impl Crowd {
 
 pub(crate) type Responses = Streaming<v1::SyncResponse>;
 
-/// Opens one stream: what to say on it, and what it says.
+/// Opens one stream and returns its request sender and responses.
 pub(crate) async fn open(
     channel: Channel,
     hello: v1::Hello,
@@ -143,7 +141,7 @@ async fn run(
     }
 }
 
-/// Says that a revision was applied.
+/// Acknowledges a revision.
 pub(crate) async fn acknowledge(requests: &mpsc::Sender<v1::SyncRequest>, revision: u64) {
     let (applied_revision, persisted_revision) = (revision, revision);
     let ack = v1::Ack { applied_revision, persisted_revision, ..v1::Ack::default() };
@@ -151,13 +149,13 @@ pub(crate) async fn acknowledge(requests: &mpsc::Sender<v1::SyncRequest>, revisi
     let _ = requests.send(v1::SyncRequest { message }).await;
 }
 
-/// A namespace of its own for each scope.
+/// A scope with a unique namespace.
 pub(crate) fn scope(number: usize) -> v1::Scope {
     let roots = v1::Roots { roots: vec![format!("team-{number}/*")] };
     v1::Scope { scope: Some(v1::scope::Scope::Roots(roots)) }
 }
 
-/// A server in each of these namespaces.
+/// A batch with one server in each namespace.
 pub(crate) fn one_in_each(namespaces: usize, version: usize) -> v1::ApplyRequest {
     let server = |number| {
         let server = v1::Server {
