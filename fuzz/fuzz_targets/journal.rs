@@ -1,8 +1,7 @@
-//! Journals of caches: reading never panics, and what it leads to is a later state of the same
-//! registry that is written and read as itself.
+//! Cache journals: parsing never panics, and the result is a later state of the same registry that
+//! is written and read unchanged.
 //!
-//! Frames are given their checksums and their commits the chain hashes first, since a fuzzer guesses
-//! none.
+//! Checksums and chain hashes are computed first, because a fuzzer cannot guess them.
 
 #![no_main]
 
@@ -37,7 +36,7 @@ static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
     Fixture { path, key, genesis: ChainHash::genesis(&registry) }
 });
 
-/// Bodies, each with its length in two bytes before it, as the frames of a journal.
+/// Splits the data into bodies with a length of two bytes, and frames them like a journal.
 fn framed(mut data: &[u8], mut chain: ChainHash) -> Vec<u8> {
     let mut out = Vec::new();
     while let Some((length, rest)) = data.split_first_chunk::<2>() {
@@ -69,7 +68,7 @@ fuzz_target!(|data: &[u8]| {
     if catalog.revision().0 > 0 {
         let only_signed = Admission::default().signed_by(Some(key.clone()));
         drop(cache);
-        // Nothing of it is signed by the key, so what is served without it is not served with it.
+        // No frame is signed, so a gateway with the key must not serve it.
         let (signed, _) = Cache::open(path, only_signed).expect("a cache");
         assert_eq!(signed.current().revision().0, 0);
     }

@@ -1,5 +1,4 @@
-//! Scopes, one root a line: reading never panics, what is read has one form in each notation, and
-//! looking for what it names never panics.
+//! Scopes with one root per line: parsing and lookup never panic, and each notation has one form.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! `server.json` and what MCP registries answer: reading never panics, what is refused is told why,
-//! and what is taken is served so that it is taken again.
+//! `server.json` and responses of MCP registries: parsing never panics, rejections have reasons,
+//! and accepted servers are served in an acceptable form.
 
 #![no_main]
 

@@ -4,13 +4,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Records of one kind, in the order they were added.
 #[derive(Debug)]
-pub struct Shelf<T> {
+pub struct Records<T> {
     prefix: &'static str,
     items: Vec<T>,
 }
 
-impl<T> Shelf<T> {
-    /// An empty shelf whose ids are `prefix-1`, `prefix-2`, …
+impl<T> Records<T> {
+    /// No records, with the ids `prefix-1`, `prefix-2`, …
     pub const fn new(prefix: &'static str) -> Self {
         Self { prefix, items: Vec::new() }
     }
@@ -28,7 +28,7 @@ impl<T> Shelf<T> {
         self.index(id).map(|index| &self.items[index])
     }
 
-    /// The record with this id, to be changed.
+    /// The record with this id, mutable.
     pub fn find_mut(&mut self, id: &str) -> Option<&mut T> {
         self.index(id).map(|index| &mut self.items[index])
     }
@@ -38,7 +38,7 @@ impl<T> Shelf<T> {
         self.items.iter()
     }
 
-    /// All records, oldest first, to be changed.
+    /// All records, oldest first, mutable.
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self.items.iter_mut()
     }
@@ -54,7 +54,7 @@ impl<T> Shelf<T> {
     }
 }
 
-impl<'a, T> IntoIterator for &'a Shelf<T> {
+impl<'a, T> IntoIterator for &'a Records<T> {
     type Item = &'a T;
     type IntoIter = std::slice::Iter<'a, T>;
 
@@ -63,7 +63,7 @@ impl<'a, T> IntoIterator for &'a Shelf<T> {
     }
 }
 
-impl<'a, T> IntoIterator for &'a mut Shelf<T> {
+impl<'a, T> IntoIterator for &'a mut Records<T> {
     type Item = &'a mut T;
     type IntoIter = std::slice::IterMut<'a, T>;
 
@@ -72,7 +72,7 @@ impl<'a, T> IntoIterator for &'a mut Shelf<T> {
     }
 }
 
-/// Locks state that one panicking call must not take from the others.
+/// Locks a state, also after a panic of another call.
 pub fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -83,18 +83,18 @@ mod tests {
 
     #[test]
     fn ids_count_from_one_and_find_their_record() {
-        let mut shelf = Shelf::new("doc");
-        assert_eq!(shelf.add(|id| id), "doc-1");
-        assert_eq!(shelf.add(|id| id), "doc-2");
-        assert_eq!(shelf.find("doc-2").map(String::as_str), Some("doc-2"));
+        let mut records = Records::new("doc");
+        assert_eq!(records.add(|id| id), "doc-1");
+        assert_eq!(records.add(|id| id), "doc-2");
+        assert_eq!(records.find("doc-2").map(String::as_str), Some("doc-2"));
     }
 
     #[test]
     fn only_the_exact_id_finds() {
-        let mut shelf = Shelf::new("doc");
-        shelf.add(|id| id);
+        let mut records = Records::new("doc");
+        records.add(|id| id);
         for id in ["doc-0", "doc-2", "doc-01", "doc-+1", "task-1", "doc", "1", ""] {
-            assert_eq!(shelf.find(id), None, "{id:?}");
+            assert_eq!(records.find(id), None, "{id:?}");
         }
     }
 }

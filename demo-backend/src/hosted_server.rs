@@ -1,4 +1,4 @@
-//! One MCP server of this process, whatever its domain: its identity, its tools, its calls.
+//! An MCP server of this process: identity, tools and calls of one domain.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,9 +13,9 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
-use crate::refusal::Refusal;
+use crate::tool_error::ToolError;
 
-/// What a domain says about itself to be served.
+/// The definition of a domain that can be served.
 pub trait Domain: Sized + Send + Sync + 'static {
     /// The registered server name.
     const NAME: &'static str;
@@ -23,7 +23,7 @@ pub trait Domain: Sized + Send + Sync + 'static {
     const VERSION: &'static str;
     /// The path it is served at.
     const PATH: &'static str;
-    /// What a client should know before it calls.
+    /// Instructions for clients.
     const INSTRUCTIONS: &'static str;
     /// Whether `--stdio` offers it too.
     const STDIO: bool = true;
@@ -37,7 +37,7 @@ type Call = dyn Fn(CallToolRequestParams, RequestContext<RoleServer>) -> CallFut
 
 /// A server, ready for any transport. Clones share its state.
 #[derive(Clone)]
-pub struct Hosted(Arc<Inner>);
+pub struct HostedServer(Arc<Inner>);
 
 struct Inner {
     name: &'static str,
@@ -49,7 +49,7 @@ struct Inner {
     call: Box<Call>,
 }
 
-impl Hosted {
+impl HostedServer {
     /// Hosts a domain.
     pub fn new<D: Domain>(domain: D) -> Self {
         let router = D::tools();
@@ -94,7 +94,7 @@ impl Hosted {
     }
 }
 
-impl ServerHandler for Hosted {
+impl ServerHandler for HostedServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new(self.0.name, self.0.version))
@@ -114,7 +114,7 @@ impl ServerHandler for Hosted {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        (self.0.call)(request, context).await.map(refuse_in_our_form)
+        (self.0.call)(request, context).await.map(convert_argument_error)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -122,22 +122,22 @@ impl ServerHandler for Hosted {
     }
 }
 
-/// Gives arguments that did not parse, which rmcp answers in words, the form of every refusal.
-fn refuse_in_our_form(response: CallToolResponse) -> CallToolResponse {
+/// Converts rmcp's text about invalid arguments into the error format of this backend.
+fn convert_argument_error(response: CallToolResponse) -> CallToolResponse {
     match response {
         CallToolResponse::Complete(result)
             if result.is_error == Some(true) && result.structured_content.is_none() =>
         {
             let text = result.content.first().and_then(ContentBlock::as_text);
             let message = text.map_or_else(String::new, |text| text.text.clone());
-            Refusal::invalid(message).into()
+            ToolError::invalid(message).into()
         }
         other => other,
     }
 }
 
-/// Drops `uint32` and the like: schemars writes them, JSON Schema does not know them, and strict
-/// clients warn about each.
+/// Removes number formats such as `uint32`. schemars writes them, but JSON Schema does not define
+/// them, and strict clients warn about each.
 fn without_number_formats(mut tool: Tool) -> Tool {
     tool.input_schema = clean(&tool.input_schema);
     tool.output_schema = tool.output_schema.as_ref().map(clean);
