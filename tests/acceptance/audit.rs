@@ -1,7 +1,7 @@
-//! What auditors do: verify the log, keep checkpoints, prove commits, export the trail.
+//! Tasks of auditors: verify the log, keep checkpoints, prove commits, export the trail.
 
-mod meddling;
-mod rows;
+mod edited_rows;
+mod triggers;
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn filled(database: &Database) -> Registry {
 }
 
 #[tokio::test]
-async fn a_sound_log_is_verified() {
+async fn intact_log_passes_verification() {
     for database in Database::both().await {
         let registry = filled(&database);
         registry.run(&["transfer", "tool/fetch", "web-team"]);
@@ -30,7 +30,7 @@ async fn a_sound_log_is_verified() {
 }
 
 #[tokio::test]
-async fn the_log_takes_no_edits_from_the_service_itself() {
+async fn database_rejects_edits_of_log() {
     for database in Database::both().await {
         let registry = filled(&database);
         registry.run(&["archive", "tool/fetch"]);
@@ -47,7 +47,7 @@ async fn the_log_takes_no_edits_from_the_service_itself() {
     }
 }
 
-/// What `audit verify` finds.
+/// The findings of `audit verify`.
 fn findings(registry: &Registry) -> Vec<(String, String)> {
     let verified = registry.ctl(&["audit", "verify", "--output", "json"]);
     assert_eq!(verified.code, 1, "{verified:?}");
@@ -58,7 +58,7 @@ fn findings(registry: &Registry) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn nothing_is_signed_over_an_edited_log() {
+async fn edited_log_is_never_signed() {
     for database in Database::both().await {
         let registry = filled(&database);
         database.save().await;
@@ -74,7 +74,7 @@ async fn nothing_is_signed_over_an_edited_log() {
             }
             database.restore().await;
         }
-        // The end was cut off behind the server, which still serves it.
+        // The end of the log is deleted from the database. The server still serves it from memory.
         let cut = "DELETE FROM commits WHERE revision = 3; UPDATE head SET revision = 2";
         database.tamper(cut).await;
         let refused = registry.ctl(&["audit", "checkpoint"]);
@@ -84,9 +84,9 @@ async fn nothing_is_signed_over_an_edited_log() {
     }
 }
 
-/// A table is locked, so that the verification waits for longer than this test takes.
+/// A locked table makes the verification wait longer than this test runs.
 #[tokio::test]
-async fn a_verification_ends_with_its_caller() {
+async fn verification_stops_when_caller_disconnects() {
     let database = acceptance::postgres::database().await;
     let registry = Registry::start_on(database.url());
     registry.apply_example();
@@ -106,7 +106,7 @@ async fn a_verification_ends_with_its_caller() {
 }
 
 #[tokio::test]
-async fn servers_of_one_database_sign_with_one_key() {
+async fn servers_on_one_database_share_signing_key() {
     let database = acceptance::postgres::database().await;
     let registry = Registry::start_on(database.url());
     let known = registry.run(&["audit", "key"]);
@@ -131,7 +131,7 @@ async fn servers_of_one_database_sign_with_one_key() {
 }
 
 #[tokio::test]
-async fn a_commit_is_proven_without_the_registry() {
+async fn commit_is_proven_offline() {
     for database in Database::both().await {
         let mut registry = filled(&database);
         let dir = tempdir().expect("a directory");
@@ -164,7 +164,7 @@ async fn a_commit_is_proven_without_the_registry() {
     }
 }
 
-/// The path of a copy of a proof with one text changed.
+/// Writes a copy of a proof with one text changed, and returns its path.
 fn edited(proof: &str, dir: &Path, from: &str, to: &str) -> String {
     let text = std::fs::read_to_string(proof).expect("a proof");
     assert!(text.contains(from), "{text}");
@@ -174,7 +174,7 @@ fn edited(proof: &str, dir: &Path, from: &str, to: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_log_is_asked_by_author_entity_and_time() {
+async fn log_is_filtered_by_author_entity_and_time() {
     for database in Database::both().await {
         let registry = filled(&database);
         let revisions = |arguments: &[&str]| -> Vec<u64> {
@@ -199,7 +199,7 @@ async fn the_log_is_asked_by_author_entity_and_time() {
 }
 
 #[tokio::test]
-async fn what_is_set_about_a_name_belongs_to_its_history() {
+async fn settings_are_part_of_name_history() {
     for database in Database::both().await {
         let registry = filled(&database);
         registry.run(&["transfer", "tool/fetch", "web-team"]);
@@ -250,7 +250,7 @@ async fn what_is_set_about_a_name_belongs_to_its_history() {
 }
 
 #[tokio::test]
-async fn settings_are_shown_as_the_commit_has_them() {
+async fn log_shows_settings_of_commit() {
     for database in Database::both().await {
         let registry = filled(&database);
         registry.run(&["transfer", "acme/*", "web-team"]);
@@ -263,7 +263,7 @@ async fn settings_are_shown_as_the_commit_has_them() {
 }
 
 #[tokio::test]
-async fn the_trail_is_a_commit_a_line() {
+async fn audit_export_has_one_line_per_commit() {
     for database in Database::both().await {
         let registry = filled(&database);
         let trail = registry.run(&["audit", "export"]);

@@ -1,11 +1,11 @@
-//! `make demo`'s script, with the binaries at hand.
+//! The script of `make demo` with the binaries of the test build.
 
 use std::process::Command;
 
 use acceptance::{binary, root};
 
 #[test]
-fn the_demo_runs_to_its_end() {
+fn demo_completes() {
     let bin = binary("registry-server");
     let bin = bin.parent().expect("a directory");
     let output = Command::new("bash")

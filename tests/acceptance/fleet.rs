@@ -1,5 +1,4 @@
-//! The fleet: who follows and who has followed, on whichever server, and how far a revision has come
-//! among them.
+//! The fleet: current and former followers of all servers, and the rollout of revisions.
 
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ fn gateway(name: &str, registry: &Registry) -> Gateway {
     })
 }
 
-/// What a server lists of the gateway of this name; null: nothing.
+/// The listed gateway with this name, or null.
 fn listed(registry: &Registry, name: &str) -> Value {
     let Value::Array(all) = registry.json(&["gateways", "--prefix", name]) else {
         panic!("no list")
@@ -42,7 +41,7 @@ async fn is_listed(registry: &Registry, name: &str, state: &str, applied: u64) {
 }
 
 #[tokio::test]
-async fn a_gateway_is_listed_while_it_follows_and_remembered_whoever_is_killed() {
+async fn gateway_is_listed_during_and_after_connection() {
     for database in Database::both().await {
         let mut registry = Registry::start_on(&database.url());
         registry.apply_example();
@@ -91,7 +90,7 @@ async fn a_gateway_is_listed_while_it_follows_and_remembered_whoever_is_killed()
 }
 
 #[tokio::test]
-async fn servers_of_one_database_list_each_others_gateways() {
+async fn servers_on_one_database_list_all_gateways() {
     let database = postgres::database().await;
     let (left, mut right) =
         (Registry::start_on(database.url()), Registry::start_on(database.url()));
@@ -110,7 +109,7 @@ async fn servers_of_one_database_list_each_others_gateways() {
 }
 
 #[tokio::test]
-async fn without_the_database_followers_are_listed_and_what_happens_is_noted_later() {
+async fn gateways_are_listed_without_database() {
     let mut cluster = postgres::PrivateCluster::durable().await;
     let url = cluster.create_database("fleet").await;
     let registry = Registry::start_on(&url);
@@ -138,7 +137,7 @@ async fn without_the_database_followers_are_listed_and_what_happens_is_noted_lat
     is_listed(&other, "leaves", "gone", 1).await;
 }
 
-/// A follower that takes the first revision and refuses the next one, for ever.
+/// A follower that applies the first revision and rejects the next one.
 async fn refuse(registry: &Registry) -> mpsc::Sender<v1::SyncRequest> {
     let (says, said) = mpsc::channel(16);
     let say = |message| v1::SyncRequest { message: Some(message) };
@@ -176,7 +175,7 @@ async fn refuse(registry: &Registry) -> mpsc::Sender<v1::SyncRequest> {
 }
 
 #[tokio::test]
-async fn who_refuses_a_revision_is_shown_and_ends_the_waiting_for_it() {
+async fn rejected_revision_ends_rollout_wait() {
     for database in Database::both().await {
         let registry = Registry::start_on(&database.url());
         registry.apply_example();
@@ -207,7 +206,7 @@ async fn who_refuses_a_revision_is_shown_and_ends_the_waiting_for_it() {
                    refuse it; stubborn refuses revision 2: it does not fit";
         assert!(failed.stderr.contains(why), "{failed:?}");
         assert!(failed.stdout.contains("source-unknown"), "{failed:?}");
-        // Nothing to change, and still not there.
+        // An unchanged batch also waits for the rollout.
         let again = ["apply", "-f", NEWER, "--yes", "--wait", "--output", "json"];
         let failed = registry.ctl(&again);
         let outcome: Value = serde_json::from_str(&failed.stdout).expect("one result");
@@ -223,7 +222,7 @@ async fn who_refuses_a_revision_is_shown_and_ends_the_waiting_for_it() {
 }
 
 #[tokio::test]
-async fn a_gateway_says_what_it_refuses_and_why() {
+async fn gateway_reports_findings_of_rejected_revision() {
     let registry = Registry::start();
     registry.apply_example();
     let proxy = FaultProxy::start(&registry.address).await;
@@ -234,10 +233,10 @@ async fn a_gateway_says_what_it_refuses_and_why() {
         more: "name: deceived\n".to_owned(),
     });
     is_listed(&registry, "deceived", "connected", 1).await;
-    // In the document of a schema.
-    proxy.falsify("Words to look for");
+    // This text is part of a schema document.
+    proxy.falsify("Search words");
     registry.run(&["apply", "-f", NEWER, "--yes"]);
-    // While it comes again it may be there twice.
+    // During a reconnection the gateway can be listed twice.
     let deceived = || registry.json(&["gateways", "--prefix", "deceived"])[0].take();
     acceptance::eventually("it is known", || async { !deceived()["refusal"].is_null() }).await;
     let refusal = deceived()["refusal"].take();
@@ -265,7 +264,7 @@ async fn a_gateway_says_what_it_refuses_and_why() {
 }
 
 #[tokio::test]
-async fn an_apply_waits_until_the_gateways_have_it_and_says_so_when_they_do_not() {
+async fn apply_waits_for_gateways() {
     for database in Database::both().await {
         let mut registry = Registry::start_on(&database.url());
         let alone = ["apply", "-f", EXAMPLE, "--yes", "--wait", "--timeout", "1s"];
@@ -300,7 +299,7 @@ async fn an_apply_waits_until_the_gateways_have_it_and_says_so_when_they_do_not(
         registry.restart();
         is_listed(&registry, "second", "connected", 3).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
-        assert!(!waiting.is_finished(), "who was cut off by the restart is waited for");
+        assert!(!waiting.is_finished(), "disconnected gateways are waited for");
         first.process.signal("CONT");
         let waited = waiting.await.expect("it ends");
         assert!(waited.stdout.contains("2 of 2 connected gateways have applied it"), "{waited:?}");
@@ -310,7 +309,7 @@ async fn an_apply_waits_until_the_gateways_have_it_and_says_so_when_they_do_not(
 }
 
 #[tokio::test]
-async fn who_may_not_see_the_gateways_is_told_before_anything_is_applied() {
+async fn missing_auditor_role_fails_before_apply() {
     let guarded = Guarded::start(&[]);
     let token = guarded.token("ci", "docs", "publisher");
     let apply = ["apply", "-f", EXAMPLE, "--yes", "--wait", "--token", &token];
@@ -322,7 +321,7 @@ async fn who_may_not_see_the_gateways_is_told_before_anything_is_applied() {
 }
 
 #[test]
-fn a_rehearsal_has_nothing_to_wait_for() {
+fn dry_run_rejects_wait() {
     let registry = Registry::start();
     let refused = registry.ctl(&["apply", "-f", EXAMPLE, "--dry-run", "--wait"]);
     assert_eq!(refused.code, 2, "{refused:?}");

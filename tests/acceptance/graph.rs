@@ -1,4 +1,4 @@
-//! Dependencies, impact and exact versions at the front door, on SQLite and on Postgres.
+//! Dependencies, impact and version resolution, on SQLite and Postgres.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ fn texts(nodes: &[v1::GraphNode]) -> Vec<String> {
     nodes.iter().map(text).collect()
 }
 
-/// The same questions for both databases.
+/// The same queries for both databases.
 async fn answers(registry: &Registry) {
     registry.apply_example();
     registry.apply_file(&root().join("examples/new-version.json"));
@@ -51,12 +51,12 @@ async fn answers(registry: &Registry) {
 }
 
 #[tokio::test]
-async fn the_graph_is_the_same_on_sqlite() {
+async fn graph_queries_work_on_sqlite() {
     answers(&Registry::start()).await;
 }
 
 #[tokio::test]
-async fn the_graph_is_the_same_on_postgres() {
+async fn graph_queries_work_on_postgres() {
     let database = postgres::database().await;
     answers(&Registry::start_on(database.url())).await;
 }
@@ -83,7 +83,7 @@ async fn constraints_are_resolved_at_one_revision() {
     let answer = client.resolve(request.clone()).await.expect("an answer").into_inner();
     assert_eq!(answer.revision, 3);
     let outcomes: Vec<_> = answer.resolutions.into_iter().filter_map(|r| r.outcome).collect();
-    let [Outcome::Resolved(active), Outcome::Resolved(old), none, nobody] = outcomes.as_slice()
+    let [Outcome::Resolved(active), Outcome::Resolved(old), none, missing] = outcomes.as_slice()
     else {
         panic!("{outcomes:?}")
     };
@@ -94,7 +94,7 @@ async fn constraints_are_resolved_at_one_revision() {
     let Outcome::Unresolved(none) = none else { panic!("{none:?}") };
     assert_eq!(none.candidates.len(), 2);
     assert!(none.message.contains("1.0.0 does not match"), "{none:?}");
-    assert!(matches!(nobody, Outcome::Unresolved(nobody) if nobody.total == 0));
+    assert!(matches!(missing, Outcome::Unresolved(missing) if missing.total == 0));
     let refused = client.resolve(v1::ResolveRequest { partial: false, ..request }).await;
     let refused = refused.expect_err("two are not met");
     assert_eq!(refused.code(), Code::NotFound);
@@ -103,7 +103,7 @@ async fn constraints_are_resolved_at_one_revision() {
 }
 
 #[tokio::test]
-async fn bad_questions_are_refused_by_name() {
+async fn invalid_graph_queries_are_rejected() {
     let registry = Registry::start();
     registry.apply_example();
     let mut client = registry.graph().await;
@@ -140,7 +140,7 @@ async fn bad_questions_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn ten_thousand_dependents_are_a_bounded_answer() {
+async fn impact_of_ten_thousand_dependents_is_bounded() {
     const MANY: usize = 10_000;
     let registry = Registry::start();
     let mut client = registry.client().await;
@@ -191,7 +191,7 @@ fn shown(registry: &Registry, arguments: &[&str], code: i32) -> String {
 }
 
 #[test]
-fn people_get_trees_paths_and_tables() {
+fn command_line_prints_trees_paths_and_tables() {
     let registry = Registry::start();
     registry.apply_example();
     assert!(registry.ctl(&["deprecate", "agent/research-agent@2.1.0"]).success());
@@ -203,11 +203,11 @@ fn people_get_trees_paths_and_tables() {
     assert_eq!(shown(&registry, &["why", QUERY, BOSS], 1), "");
     insta::assert_snapshot!("impact", shown(&registry, &["impact", QUERY], 1));
     assert!(shown(&registry, &["impact", QUERY, "--deprecate"], 0).contains("0 of 7"));
-    let missing = registry.ctl(&["tree", "tool/nobody@1.0.0"]);
+    let missing = registry.ctl(&["tree", "tool/missing@1.0.0"]);
     assert_eq!(missing.code, 1, "{missing:?}");
 }
 
-/// Which entity needs which, in a graph for Graphviz.
+/// The edges of a Graphviz graph.
 fn lines(drawn: &str) -> BTreeSet<(&str, &str)> {
     let labels: BTreeMap<&str, &str> = drawn
         .lines()
@@ -220,7 +220,7 @@ fn lines(drawn: &str) -> BTreeSet<(&str, &str)> {
 }
 
 #[test]
-fn graphs_are_drawn_in_three_forms() {
+fn graphs_are_drawn_in_three_formats() {
     let registry = Registry::start();
     registry.apply_example();
     for output in ["dot", "mermaid", "svg"] {
@@ -243,7 +243,7 @@ fn graphs_are_drawn_in_three_forms() {
 }
 
 #[test]
-fn a_picture_of_an_impact_shows_lifecycles_and_says_what_it_lacks() {
+fn impact_picture_shows_lifecycles_and_truncation() {
     let registry = Registry::start();
     registry.apply_example();
     assert!(registry.ctl(&["deprecate", QUERY, "--message", "r"]).success());
@@ -256,7 +256,7 @@ fn a_picture_of_an_impact_shows_lifecycles_and_says_what_it_lacks() {
 }
 
 #[test]
-fn more_arrows_than_mermaid_draws_are_said() {
+fn excess_mermaid_edges_are_noted() {
     let registry = Registry::start();
     let schema = |name: String, schema: serde_json::Value| serde_json::json!({ "name": name, "version": "1.0.0", "schema": schema });
     let user = |i: usize| schema(format!("U{i}"), serde_json::json!({ "$ref": "#Q:1.0.0" }));
@@ -276,7 +276,7 @@ fn more_arrows_than_mermaid_draws_are_said() {
 }
 
 #[test]
-fn a_new_version_is_tried_on_its_dependents() {
+fn planned_version_is_checked_against_dependents() {
     let registry = Registry::start();
     registry.apply_example();
     registry.apply_file(&root().join("examples/new-version.json"));
@@ -300,7 +300,7 @@ fn a_new_version_is_tried_on_its_dependents() {
     assert_eq!(registry.ctl(&["resolve", "tool/fetch@^"]).code, 2);
 }
 
-/// `In` takes texts; one tool takes it as arguments, an agent calls that tool.
+/// The schema `In` accepts texts. One tool uses it for its arguments, and an agent calls that tool.
 const USERS: &str = r##"{ "schemaVersion": "2.0",
   "schemas": [{ "name": "In", "version": "1.0.0",
     "schema": { "type": "object", "properties": { "a": { "type": "string" } } } }],
@@ -356,12 +356,12 @@ fn what_a_schema_breaks_is_shown_with_a_value(registry: &Registry) {
 }
 
 #[test]
-fn what_a_schema_breaks_is_shown_with_a_value_on_sqlite() {
+fn broken_dependents_have_counterexample_on_sqlite() {
     what_a_schema_breaks_is_shown_with_a_value(&Registry::start());
 }
 
 #[tokio::test]
-async fn what_a_schema_breaks_is_shown_with_a_value_on_postgres() {
+async fn broken_dependents_have_counterexample_on_postgres() {
     let database = postgres::database().await;
     what_a_schema_breaks_is_shown_with_a_value(&Registry::start_on(database.url()));
 }

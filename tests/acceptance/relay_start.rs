@@ -1,4 +1,4 @@
-//! What becomes a relay and what does not: a database is a registry's or a relay's, and says which.
+//! Start of relays: a database belongs to a registry or to a relay, and records which.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use acceptance::{Registry, binary, eventually, process::signal_process, root};
 
-/// A server that is to end by itself.
+/// Runs a server that exits by itself.
 fn run(arguments: &[&str]) -> (i32, String) {
     let ended = Command::new(binary("registry-server"))
         .args(["--listen", "127.0.0.1:0"])
@@ -27,7 +27,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[tokio::test]
-async fn a_new_relay_that_waits_for_its_registry_ends_when_it_is_told() {
+async fn waiting_relay_exits_on_signal() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("log");
     for signal in ["TERM", "INT"] {
@@ -49,7 +49,7 @@ async fn a_new_relay_that_waits_for_its_registry_ends_when_it_is_told() {
 }
 
 #[tokio::test]
-async fn a_relays_copy_becomes_a_registry_only_when_that_is_asked_for() {
+async fn relay_database_is_promoted_only_explicitly() {
     let registry = Registry::start();
     registry.apply_example();
     let mut relay = registry.start_relay(&["--follow-name", "near"]);
@@ -81,7 +81,7 @@ async fn a_relays_copy_becomes_a_registry_only_when_that_is_asked_for() {
 }
 
 #[test]
-fn a_registry_of_its_own_is_no_relay() {
+fn registry_database_is_rejected_by_relay() {
     let registry = Registry::start();
     registry.apply_example();
     let mut own = Registry::start();
@@ -92,7 +92,7 @@ fn a_registry_of_its_own_is_no_relay() {
 }
 
 #[test]
-fn what_a_relay_cannot_read_is_refused_at_its_start() {
+fn unreadable_relay_files_are_rejected() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = ["--data-dir", text(dir.path()), "--follow", "grpc://127.0.0.1:1"];
     for flag in ["--follow-token-file", "--follow-ca"] {

@@ -1,10 +1,10 @@
-//! Schema versions: the commands of `registry-server` that migrate a database, and those that do not.
+//! Database schema versions: commands of `registry-server` that migrate, and commands that do not.
 
 use acceptance::{Database, access::server};
 
 const VERSION: &str = "SELECT max(version) FROM _sqlx_migrations";
 
-/// Runs a command of `registry-server` that must be rejected because of the schema: its error.
+/// Runs a command that is rejected because of the schema version, and returns its error.
 fn rejected(database: &Database, arguments: &[&str]) -> String {
     let output = server(&database.url(), arguments);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -13,7 +13,7 @@ fn rejected(database: &Database, arguments: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn maintenance_commands_reject_other_schemas_and_migrate_nothing() {
+async fn maintenance_commands_reject_other_schema_versions() {
     let create = ["token", "create", "--name", "a", "--role", "admin"];
     let commands = [&["token", "list"][..], &create, &["checkpoint-key", "replace"]];
     for database in Database::both().await {

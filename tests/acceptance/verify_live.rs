@@ -1,12 +1,12 @@
-//! `registryctl verify --live`: the demo's servers are as they were imported, and a server that
-//! changes is caught, with an exit code for CI.
+//! `registryctl verify --live`: imported servers match, and changed servers are reported with an
+//! exit code for CI.
 
 use std::fs;
 
 use acceptance::{Backend, Registry};
 use serde_json::{Value, json};
 
-use crate::liar::{self, Liar};
+use crate::scripted_server::{self, ScriptedServer};
 
 fn tool(description: &str, input: &Value) -> Value {
     json!({ "name": "add", "description": description, "inputSchema": input })
@@ -16,12 +16,13 @@ fn number() -> Value {
     json!({ "type": "object", "properties": { "a": { "type": "number" } } })
 }
 
-async fn server(tools: Vec<Value>) -> Liar {
-    Liar::start(liar::pages("2025-11-25", vec![json!({ "tools": tools })])).await
+async fn server(tools: Vec<Value>) -> ScriptedServer {
+    ScriptedServer::start(scripted_server::pages("2025-11-25", vec![json!({ "tools": tools })]))
+        .await
 }
 
 #[test]
-fn what_was_imported_is_as_registered_and_the_configuration_of_a_gateway_says_where() {
+fn imported_servers_match_registration() {
     let (registry, backend) = (Registry::start(), Backend::start());
     let address = backend.process.address();
     for path in ["documents", "tasks", "users", "memory", "inventory", "payment", "shipping"] {
@@ -55,7 +56,7 @@ fn what_was_imported_is_as_registered_and_the_configuration_of_a_gateway_says_wh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_changes_is_caught() {
+async fn changed_server_is_reported() {
     let registry = Registry::start();
     let before = server(vec![tool("Adds numbers", &number())]).await;
     let done = registry.ctl(&["import", "mcp", &before.url, "--apply", "--yes"]);
@@ -80,14 +81,14 @@ async fn a_server_that_changes_is_caught() {
         (vec![], "breaking", 1),
     ] {
         let now = server(tools).await;
-        let target = format!("liar@1.0.0={}", now.url);
+        let target = format!("scripted@1.0.0={}", now.url);
         let verified = registry.ctl(&["verify", "--live", "--target", &target]);
         assert_eq!(verified.code, code, "{class}: {verified:?}");
         assert!(verified.stdout.contains(class), "{class}: {verified:?}");
         assert!(!verified.stdout.contains('\u{1b}'), "{verified:?}");
     }
     let now = server(vec![tool("Adds numbers", &other)]).await;
-    let target = format!("liar@1.0.0={}", now.url);
+    let target = format!("scripted@1.0.0={}", now.url);
     let found = registry.ctl(&["verify", "--live", "--target", &target, "--output", "json"]);
     let found: Value = serde_json::from_str(&found.stdout).expect("JSON");
     let found = &found["servers"][0]["differences"][0];
@@ -95,7 +96,7 @@ async fn a_server_that_changes_is_caught() {
     assert_eq!(found["pointer"], "/inputSchema/properties/a/type");
     assert!(found["instance"]["a"].is_number(), "a value that shows it: {found}");
     let now = server(vec![tool("Adds up", &number())]).await;
-    let target = format!("liar@1.0.0={}", now.url);
+    let target = format!("scripted@1.0.0={}", now.url);
     let strict = ["verify", "--live", "--target", &target, "--fail-on", "cosmetic"];
     let strict = registry.ctl(&[&strict[..], &["--output", "json"]].concat());
     assert_eq!(strict.code, 1, "{strict:?}");
@@ -120,19 +121,19 @@ async fn changed_meta_and_execution_are_reported() {
         ("required", "ui://a/app.html", "/execution/taskSupport"),
     ] {
         let now = server(vec![tool(support, app)]).await;
-        let target = format!("liar@1.0.0={}", now.url);
+        let target = format!("scripted@1.0.0={}", now.url);
         let verified = registry.ctl(&["verify", "--live", "--target", &target]);
         assert!(verified.stdout.contains(expected), "{verified:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_cannot_be_asked_hides_nothing_of_the_others() {
+async fn unreachable_server_hides_no_other_difference() {
     let registry = Registry::start();
     let live = server(vec![tool("Adds", &number())]).await;
     assert!(registry.ctl(&["import", "mcp", &live.url, "--apply", "--yes"]).success());
-    let good = format!("liar@1.0.0={}", live.url);
-    let gone = "liar@1.0.0=http://127.0.0.1:1/mcp";
+    let good = format!("scripted@1.0.0={}", live.url);
+    let gone = "scripted@1.0.0=http://127.0.0.1:1/mcp";
     let unknown = format!("nobody@1.0.0={}", live.url);
     let verified = registry.ctl(&["verify", "--live", "--target", &good, "--target", gone]);
     assert_eq!(verified.code, 3, "{verified:?}");
@@ -140,5 +141,5 @@ async fn a_server_that_cannot_be_asked_hides_nothing_of_the_others() {
     let verified = registry.ctl(&["verify", "--live", "--target", &unknown]);
     assert!(verified.code == 1 && verified.stdout.contains("is not registered"), "{verified:?}");
     assert_eq!(registry.ctl(&["verify", "--live"]).code, 2);
-    assert_eq!(registry.ctl(&["verify", "--live", "--target", "liar=http://x"]).code, 2);
+    assert_eq!(registry.ctl(&["verify", "--live", "--target", "scripted=http://x"]).code, 2);
 }

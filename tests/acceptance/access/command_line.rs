@@ -1,4 +1,4 @@
-//! `registryctl` with a token: tokens made, listed, ended; whoami; who the author is; the trail.
+//! `registryctl` with a token: token administration, `whoami`, commit authors and the access trail.
 
 use std::process::Command;
 
@@ -15,7 +15,7 @@ struct Ctl<'a> {
 }
 
 impl Ctl<'_> {
-    /// The exit code and both outputs.
+    /// Returns the exit code, standard output and standard error.
     fn run(&self, arguments: &[&str]) -> (i32, String, String) {
         let output = Command::new(binary("registryctl"))
             .args(["--registry", &self.guarded.registry.url()])
@@ -37,7 +37,7 @@ impl Ctl<'_> {
 }
 
 #[test]
-fn an_admin_makes_and_ends_a_token_and_its_holder_is_its_name() {
+fn admin_creates_and_revokes_token() {
     let guarded = Guarded::start(&[]);
     let admin = Ctl { guarded: &guarded, token: &guarded.admin };
     let made =
@@ -82,9 +82,9 @@ fn an_admin_makes_and_ends_a_token_and_its_holder_is_its_name() {
     assert!(ended.as_array().expect("a list").iter().any(|token| token["revokedBy"] == "root"));
 }
 
-/// Every maker and end of a token is there for auditors, in pages and in order, on both databases.
+/// Auditors read all token events in order and in pages, on both databases.
 #[tokio::test]
-async fn auditors_read_who_made_and_ended_tokens() {
+async fn auditor_reads_token_administration() {
     for database in Database::both().await {
         let guarded = Guarded::start_on(&database.url(), &[]);
         let admin = Ctl { guarded: &guarded, token: &guarded.admin };
@@ -115,9 +115,9 @@ async fn auditors_read_who_made_and_ended_tokens() {
     }
 }
 
-/// The log is for ever, so addresses are in the trail of access alone, from where they may be deleted.
+/// The log is permanent, so addresses are stored only in the access trail, which can be deleted.
 #[tokio::test]
-async fn commit_addresses_are_in_the_trail_alone() {
+async fn commit_addresses_are_only_in_access_trail() {
     for database in Database::both().await {
         let guarded = Guarded::start_on(&database.url(), &[]);
         let token = guarded.token("ci", "docs", "publisher");
@@ -150,7 +150,7 @@ async fn commit_addresses_are_in_the_trail_alone() {
     }
 }
 
-/// A page an event and a page a token, and a token of one list is none of another.
+/// Reads pages of one entry. A page token of one list is rejected by the other.
 async fn pages_are_all_of_it(guarded: &Guarded, events: usize) {
     let mut audit = AuditServiceClient::new(guarded.channel(&guarded.admin).await);
     let mut access = AccessServiceClient::new(guarded.channel(&guarded.admin).await);
@@ -188,7 +188,7 @@ async fn pages_are_all_of_it(guarded: &Guarded, events: usize) {
 }
 
 #[test]
-fn a_token_comes_from_a_file_and_never_goes_out_in_plain_text() {
+fn token_file_is_never_sent_in_plain_text() {
     let guarded = Guarded::start(&[]);
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("token");
@@ -197,14 +197,14 @@ fn a_token_comes_from_a_file_and_never_goes_out_in_plain_text() {
     let registry = &guarded.registry;
     assert!(registry.ctl(&["whoami", "--token-file", file]).success());
     assert_eq!(registry.ctl(&["whoami", "--token-file", "/nobody/has/this"]).code, 2);
-    // A name of the documentation range, where nobody listens.
+    // An address of the documentation range (RFC 5737), where no host listens.
     let far = acceptance::ctl("http://192.0.2.1:7070", &["whoami", "--token-file", file]);
     assert_eq!(far.code, 2, "{far:?}");
     assert!(far.stderr.contains("in plain text") && !far.stderr.contains(&guarded.admin[17..]));
 }
 
 #[test]
-fn who_asks_too_much_is_told_when_to_come_again() {
+fn rate_limited_principal_receives_retry_delay() {
     let guarded = Guarded::start(&["--rate-limit", "1", "--rate-burst", "2"]);
     let admin = Ctl { guarded: &guarded, token: &guarded.admin };
     let codes: Vec<_> = (0..4).map(|_| admin.run(&["whoami"])).collect();
@@ -213,7 +213,7 @@ fn who_asks_too_much_is_told_when_to_come_again() {
 }
 
 #[test]
-fn what_is_forbidden_counts_too() {
+fn rejected_requests_count_against_rate_limit() {
     let guarded = Guarded::start(&["--rate-limit", "1", "--rate-burst", "2"]);
     let admin = Ctl { guarded: &guarded, token: &guarded.admin };
     let made = admin.json(&["token", "create", "--name", "gw", "--role", "gateway"]);
