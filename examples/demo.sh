@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-BIN=$(cd "${BIN:-target/release}" && pwd)
+BIN=$(cd "${BIN:-target/demo}" && pwd)
 export PATH="$BIN:$PATH"
 work=$(mktemp -d)
 pids=()
@@ -94,7 +94,7 @@ until_true applied 1
 
 if $stay; then
   step "Everything is up: registry $REGISTRY_URL, gateway $mcp. Ctrl-C ends it"
-  echo "try: target/release/demo-client --url $mcp --agent research-agent@2.1.0 list"
+  echo "try: target/demo/demo-client --url $mcp --agent research-agent@2.1.0 list"
   wait -n "${pids[@]}" || true
   echo "a program ended by itself" >&2
   exit 1

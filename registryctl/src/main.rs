@@ -21,6 +21,8 @@ mod lock;
 mod picture;
 mod plan;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod report;
 mod screen;
 mod style;

@@ -49,6 +49,7 @@ mod observability;
 mod offline;
 mod operations;
 mod plain_requests;
+mod readme;
 mod registration;
 mod relay_start;
 mod relays;
