@@ -1,11 +1,11 @@
-//! The script of `make demo` with the binaries of the test build.
+//! `make demo`'s script, with the built programs.
 
 use std::process::Command;
 
 use acceptance::{binary, root};
 
 #[test]
-fn demo_completes() {
+fn demo_script_succeeds() {
     let bin = binary("registry-server");
     let bin = bin.parent().expect("a directory");
     let output = Command::new("bash")
