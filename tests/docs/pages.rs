@@ -119,3 +119,14 @@ fn paths_in_pages_exist() {
     }
     assert!(found.is_empty(), "no such files:\n  {}", found.join("\n  "));
 }
+
+#[test]
+fn architecture_lists_all_crates() {
+    let page = read("docs/architecture.md");
+    let entries = fs::read_dir(root().join("crates")).expect("a directory of crates");
+    let names = entries.map(|entry| entry.expect("a crate").file_name());
+    let names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    let missing: Vec<_> =
+        names.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "not in docs/architecture.md: {missing:?}");
+}
