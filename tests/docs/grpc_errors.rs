@@ -137,7 +137,7 @@ const REASONS: &[[&str; 4]] = &[
         "DATABASE_UNAVAILABLE",
         "UNAVAILABLE",
         "the database does not respond; reads and streams continue",
-        "retry with the same id when `/readyz` has `"database": "writable"`",
+        "retry with the same id when `/readyz` has `database: writable`",
     ],
     [
         "SYNCING",

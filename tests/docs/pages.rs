@@ -105,9 +105,11 @@ fn pages_stay_short() {
 /// Paths such as `crates/registry-core` in the text of pages.
 #[test]
 fn paths_in_pages_exist() {
-    let top = ["crates/", "registry-server/", "gateway-agent/", "registryctl/", "tests/", "examples/"];
+    let top =
+        ["crates/", "registry-server/", "gateway-agent/", "registryctl/", "tests/", "examples/"];
     let mut found = Vec::new();
-    for page in pages().into_iter().filter(|path| path.starts_with("docs/") || path == "README.md") {
+    for page in pages().into_iter().filter(|path| path.starts_with("docs/") || path == "README.md")
+    {
         let prose = prose(&read(&page));
         let quoted = prose.split('`').skip(1).step_by(2);
         for path in quoted.filter(|text| top.iter().any(|top| text.starts_with(top))) {
