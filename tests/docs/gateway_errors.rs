@@ -273,7 +273,7 @@ fn reference_of_gateway_errors_is_current() {
     let body = format!(
         "The last columns are the HTTP status for clients of 2026-07-28 (modern) and of earlier \
          revisions (legacy). [Handle errors](../errors.md#gateway-errors) has an overview.\n\n## \
-         Rejected requests\n\nMetric `gateway_rejected_requests_total`.\n\n{}\n## Calls\n\n`result` \
+         Rejected requests\n\nMetric `gateway_requests_rejected_total`.\n\n{}\n## Calls\n\n`result` \
          is a result with `isError: true`.\n\n{}\n## Failed steps\n\nA failed \
          [composition](../compositions.md) names one of these reasons in `registry/failure` and \
          `registry/steps`; `retryIf`, `failureIf` and compensations read it as `$.reason`. A failed \

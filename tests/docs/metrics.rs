@@ -75,7 +75,8 @@ fn defined(sources: &[Source]) -> BTreeMap<String, Metric> {
     found
 }
 
-fn section(title: &str, sources: &[Source]) -> String {
+/// Generates the page of a program.
+fn check(page: &str, title: &str, sources: &[Source]) {
     let mut metrics = described(sources);
     metrics.extend(defined(sources));
     assert!(metrics.len() > 20, "{title}: only {} metrics are found", metrics.len());
@@ -86,27 +87,29 @@ fn section(title: &str, sources: &[Source]) -> String {
                 if label.contains('`') { format!("`{label}") } else { format!("`{label}`") }
             };
             let labels: Vec<_> = labels.into_iter().map(label).collect();
-            let separator =
-                if labels.iter().any(|label| label.contains(':')) { "; " } else { ", " };
-            [format!("`{name}`"), kind.to_owned(), labels.join(separator), help]
+            [format!("`{name}`"), kind.to_owned(), labels.join("; "), help]
         })
         .collect();
     let table = reference_pages::table(["metric", "type", "labels", "meaning"], &rows);
-    format!("## {title}\n\n{table}\n")
+    let body = format!(
+        "[Monitor](../operate/monitor.md) has the addresses and the alerts. A counter appears with \
+         its first event.\n\n{table}"
+    );
+    reference_pages::check(page, title, &body);
 }
 
 #[test]
-fn reference_of_metrics_is_current() {
-    let registry = scan::sources(&["registry-server/src"]);
-    let gateway = scan::sources(&[
+fn reference_of_registry_metrics_is_current() {
+    let sources = scan::sources(&["registry-server/src"]);
+    check("registry-server-metrics.md", "Metrics of registry-server", &sources);
+}
+
+#[test]
+fn reference_of_gateway_metrics_is_current() {
+    let sources = scan::sources(&[
         "gateway-agent/src",
         "crates/gateway-compose/src",
         "crates/gateway-upstream/src",
     ]);
-    let body = format!(
-        "[Monitor](../operate/monitor.md) names the addresses and the alerts.\n\n{}{}",
-        section("registry-server", &registry),
-        section("gateway-agent", &gateway),
-    );
-    reference_pages::check("metrics.md", "Metrics", &body);
+    check("gateway-agent-metrics.md", "Metrics of gateway-agent", &sources);
 }
