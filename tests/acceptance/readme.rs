@@ -205,7 +205,8 @@ fn run(steps: &[Step], dir: &Path, addresses: &[String; 3]) -> Vec<(String, Stri
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     let text =
         ADDRESSES.iter().zip(addresses).fold(text, |text, (to, from)| text.replace(from, to));
-    let parts = text.split(&format!("{OUTPUT}\n")).skip(1);
+    let opening = format!("{OUTPUT}\n");
+    let parts = text.split(&opening).skip(1);
     parts
         .map(|part| {
             let (output, status) = part.rsplit_once(STATUS).unwrap_or((part, "no status"));
