@@ -22,7 +22,7 @@ fn described(sources: &[Source]) -> BTreeMap<String, Metric> {
             for call in scan::calls(text, &format!("describe_{kind}!(")) {
                 let (Some(first), Some(last)) = (call.first(), call.last()) else { continue };
                 // The description of a definition that `defined` reads.
-                if *first == "self.name" {
+                if first.ends_with(".name") {
                     continue;
                 }
                 let name = scan::string(first, text);
@@ -51,28 +51,53 @@ fn described(sources: &[Source]) -> BTreeMap<String, Metric> {
     found
 }
 
-/// Metrics that are defined as constants: `Metric::counter("name", "help").labels(&[…])`.
+/// Metrics that are defined in tables: `counter("name", &[labels], "help")`, or `counter("name",
+/// "help").labels(&[labels])`.
 fn defined(sources: &[Source]) -> BTreeMap<String, Metric> {
     let mut found = BTreeMap::new();
     for Source { text, .. } in sources {
         for kind in KINDS {
-            let opening = format!("Metric::{kind}(");
+            let opening = format!("{kind}(");
             for (at, _) in text.match_indices(&opening) {
                 let rest = &text[at + opening.len()..];
-                let definition = rest.split(";\n").next().unwrap_or_default();
+                if !rest.trim_start().starts_with('"') {
+                    continue;
+                }
                 let call = scan::arguments(rest);
-                let [name, help] = call.as_slice() else { continue };
-                let Some(name) = scan::string(name, text) else { continue };
-                let labels = scan::calls(definition, "label(").into_iter().filter_map(|label| {
-                    let [name, values] = label.as_slice() else { return None };
-                    Some(format!("{}`: {}", scan::literal(name)?, scan::literal(values)?))
-                });
-                let help = scan::literal(help).unwrap_or_default();
-                found.insert(name, Metric { kind, labels: labels.collect(), help });
+                let (name, labels, help) = match call.as_slice() {
+                    [name, help] => {
+                        let definition = rest.split(";\n").next().unwrap_or_default();
+                        let labels = definition.split_once(".labels(").map(|(_, labels)| labels);
+                        (name, labels.unwrap_or_default(), help)
+                    }
+                    [name, labels, help] => (name, *labels, help),
+                    _ => continue,
+                };
+                let (Some(name), Some(help)) = (scan::literal(name), scan::literal(help)) else {
+                    continue;
+                };
+                found.insert(name, Metric { kind, labels: labels_in(labels, text), help });
             }
         }
     }
     found
+}
+
+/// The labels of a list such as `&[TOOL, label("outcome", "ok, failed")]`.
+fn labels_in(list: &str, text: &str) -> Vec<String> {
+    let Some((_, list)) = list.split_once('[') else { return Vec::new() };
+    let label = |item: &str| {
+        let constant = format!("const {item}: MetricLabel =");
+        let item = text.split_once(&constant).map_or(item, |(_, rest)| rest);
+        let (_, call) = item.split_once("label(")?;
+        match scan::arguments(call).as_slice() {
+            [name, values] => {
+                Some(format!("{}`: {}", scan::literal(name)?, scan::literal(values)?))
+            }
+            _ => None,
+        }
+    };
+    scan::arguments(list).into_iter().filter_map(label).collect()
 }
 
 /// Generates the page of a program.
