@@ -81,7 +81,7 @@ export REGISTRY_URL="http://$(address registry)"
 mcp="http://$(address gateway)/mcp"
 client=(demo-client --url "$mcp" --agent)
 strict='{"query": "gateway", "limit": 1, "minScore": 0.1}' # minScore: only the new version has it
-applied() { registryctl gateways --output json | grep -q "\"appliedRevision\": $1,"; }
+applied() { registryctl fleet list --output json | grep -q "\"appliedRevision\": $1,"; }
 
 if ! $stay; then
   step "An invalid file is rejected as a whole, with the places of its errors"
@@ -118,7 +118,7 @@ show "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
 
 step "The log, and the gateways that follow"
 show registryctl log
-show registryctl gateways
+show registryctl fleet list
 
 order() { # ID TOKEN
   printf '{"orderId": "%s", "customerId": "c-1", "totalAmount": 40, "items": [{"productId": "prod-1", "quantity": 2}], "paymentMethod": {"type": "credit_card", "token": "%s"}, "shippingAddress": {"street": "1 Main St", "city": "London", "zipCode": "N1", "country": "GB"}}' "$1" "$2"

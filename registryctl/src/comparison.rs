@@ -1,4 +1,4 @@
-//! What comparing two versions found, for people and for scripts.
+//! The result of comparing two versions.
 
 use registry_core::graph::ReplacementComparison;
 use registry_proto::v1;
@@ -12,7 +12,6 @@ use crate::{
     style::Paint,
 };
 
-/// A comparison.
 #[derive(Debug, Serialize)]
 pub(crate) struct ComparisonView {
     /// `identical`, `compatible`, `undecided` or `breaking`.
@@ -21,22 +20,22 @@ pub(crate) struct ComparisonView {
     doubts: Vec<DoubtView>,
 }
 
-/// Something that breaks.
+/// A breaking difference.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DifferenceView {
     keyword: Option<String>,
     pointer: String,
-    /// Where the keyword itself is, when that is elsewhere.
+    /// The location of the keyword, if it differs from the pointer.
     elsewhere: Option<String>,
-    /// A value that one version accepts and the other refuses.
+    /// A value that one version accepts and the other rejects.
     #[serde(skip_serializing_if = "Option::is_none")]
     instance: Option<Value>,
     rejected_by: &'static str,
     message: String,
 }
 
-/// Something that could not be decided.
+/// A comparison that could not be decided.
 #[derive(Debug, Serialize)]
 struct DoubtView {
     pointer: String,
@@ -44,7 +43,7 @@ struct DoubtView {
 }
 
 impl ComparisonView {
-    /// What breaks and what is open, as a table; nothing where there is nothing.
+    /// Prints the breaking and undecided differences as a table.
     pub(crate) fn show(&self, screen: Screen) -> Result<(), Failure> {
         if self.differences.is_empty() && self.doubts.is_empty() {
             return Ok(());

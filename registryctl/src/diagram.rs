@@ -1,7 +1,6 @@
-//! A dependency graph as a picture: which entities, which of them need which, and how each is
-//! marked. Written for Graphviz, for Mermaid, or as SVG that is drawn here.
+//! Diagrams of dependency graphs for Graphviz and Mermaid, and as SVG.
 //!
-//! The same graph gives the same bytes.
+//! Equal graphs have equal diagrams, byte for byte.
 
 mod dot;
 mod layout;
@@ -17,28 +16,26 @@ use crate::{
     graph::{Edge, Graph, Node},
 };
 
-/// What is special about an entity of a picture.
+/// The emphasis of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// Nothing.
     Plain,
-    /// The picture is about it.
+    /// The subject of the diagram.
     Root,
-    /// It breaks.
+    /// A breaking dependent.
     Breaks,
 }
 
-/// An entity of a picture.
 #[derive(Debug)]
-struct Shape {
+struct DiagramNode {
     name: String,
     kind: Option<Kind>,
     lifecycle: String,
     mark: Mark,
 }
 
-impl Shape {
-    /// Its name, and its lifecycle if it is not active.
+impl DiagramNode {
+    /// The name, and the lifecycle unless it is active.
     fn label(&self) -> String {
         let Self { name, lifecycle, .. } = self;
         if lifecycle == "active" { name.clone() } else { format!("{name} ({lifecycle})") }
@@ -49,86 +46,84 @@ impl Shape {
     }
 }
 
-/// A graph to be drawn.
 #[derive(Debug)]
-pub(crate) struct Picture {
+pub(crate) struct Diagram {
     title: String,
-    shapes: Vec<Shape>,
+    nodes: Vec<DiagramNode>,
     positions: BTreeMap<String, usize>,
-    /// The first needs the second; positions in `shapes`.
-    lines: BTreeSet<(usize, usize)>,
+    /// Indexes of dependents and dependencies in `nodes`.
+    edges: BTreeSet<(usize, usize)>,
 }
 
-impl Picture {
+impl Diagram {
     pub(crate) fn new(title: String) -> Self {
-        let (shapes, positions, lines) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
-        Self { title, shapes, positions, lines }
+        let (nodes, positions, edges) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
+        Self { title, nodes, positions, edges }
     }
 
-    /// A graph whose first node is what the picture is about.
-    pub(crate) fn of(title: String, graph: &Graph) -> Self {
-        let mut picture = Self::new(title);
+    /// A graph. Its first node is the subject.
+    pub(crate) fn from_graph(title: String, graph: &Graph) -> Self {
+        let mut diagram = Self::new(title);
         let names: Vec<String> = graph.nodes.iter().map(|node| node.key.to_string()).collect();
         for (i, (name, node)) in names.iter().zip(&graph.nodes).enumerate() {
             let mark = if i == 0 { Mark::Root } else { Mark::Plain };
-            picture.add_node(name, node.lifecycle, mark);
+            diagram.add_node(name, node.lifecycle, mark);
         }
         for Edge { from, to, .. } in &graph.edges {
-            picture.add_edge(&names[*from], &names[*to]);
+            diagram.add_edge(&names[*from], &names[*to]);
         }
-        picture
+        diagram
     }
 
-    /// Paths with common ends, which the picture is about.
-    pub(crate) fn of_paths(title: String, paths: &[Vec<Node>]) -> Self {
-        let mut picture = Self::new(title);
+    /// Paths with common ends, which are the subject.
+    pub(crate) fn from_paths(title: String, paths: &[Vec<Node>]) -> Self {
+        let mut diagram = Self::new(title);
         for path in paths {
             for (i, node) in path.iter().enumerate() {
                 let is_end = i == 0 || i + 1 == path.len();
                 let mark = if is_end { Mark::Root } else { Mark::Plain };
-                picture.add_node(&node.key.to_string(), node.lifecycle, mark);
+                diagram.add_node(&node.key.to_string(), node.lifecycle, mark);
             }
             for step in path.windows(2) {
-                picture.add_edge(&step[0].key.to_string(), &step[1].key.to_string());
+                diagram.add_edge(&step[0].key.to_string(), &step[1].key.to_string());
             }
         }
-        picture
+        diagram
     }
 
-    /// Adds an entity, or says more about one that is there.
+    /// Adds or updates a node.
     pub(crate) fn add_node(&mut self, name: &str, lifecycle: &str, mark: Mark) {
         let position = self.position(name);
-        let shape = &mut self.shapes[position];
-        lifecycle.clone_into(&mut shape.lifecycle);
-        shape.mark = mark;
+        let node = &mut self.nodes[position];
+        lifecycle.clone_into(&mut node.lifecycle);
+        node.mark = mark;
     }
 
-    /// Adds that one entity needs another.
+    /// Adds a dependency.
     pub(crate) fn add_edge(&mut self, from: &str, to: &str) {
         let (from, to) = (self.position(from), self.position(to));
-        self.lines.insert((from, to));
+        self.edges.insert((from, to));
     }
 
-    /// Adds what a graph says of the entities of the picture: their lifecycles, and which of them
-    /// need each other.
-    pub(crate) fn add_within(&mut self, graph: &Graph) {
+    /// Adds the lifecycles of the nodes and all dependencies between them from a graph.
+    pub(crate) fn add_edges_between(&mut self, graph: &Graph) {
         for node in &graph.nodes {
             if let Some(position) = self.positions.get(&node.key.to_string()) {
-                node.lifecycle.clone_into(&mut self.shapes[*position].lifecycle);
+                node.lifecycle.clone_into(&mut self.nodes[*position].lifecycle);
             }
         }
         let position = |at: usize| self.positions.get(&graph.nodes[at].key.to_string()).copied();
-        let lines = graph.edges.iter().filter_map(|e| Some((position(e.from)?, position(e.to)?)));
-        let lines: Vec<_> = lines.collect();
-        self.lines.extend(lines);
+        let edges = graph.edges.iter().filter_map(|e| Some((position(e.from)?, position(e.to)?)));
+        let edges: Vec<_> = edges.collect();
+        self.edges.extend(edges);
     }
 
     fn position(&mut self, name: &str) -> usize {
         if let Some(position) = self.positions.get(name) {
             return *position;
         }
-        let position = self.shapes.len();
-        self.shapes.push(Shape {
+        let position = self.nodes.len();
+        self.nodes.push(DiagramNode {
             name: name.to_owned(),
             kind: name.split('/').next().and_then(|kind| kind.parse().ok()),
             lifecycle: "active".to_owned(),
@@ -138,12 +133,11 @@ impl Picture {
         position
     }
 
-    /// How many arrows it has.
-    pub(crate) fn arrows(&self) -> usize {
-        self.lines.len()
+    pub(crate) fn edge_count(&self) -> usize {
+        self.edges.len()
     }
 
-    /// The picture as text; what is no form of a picture is drawn as SVG.
+    /// The diagram as text; SVG for formats without diagrams.
     pub(crate) fn write(&self, output: Output) -> String {
         match output {
             Output::Dot => dot::write(self),

@@ -1,4 +1,4 @@
-//! The catalog as it was at a point in history, received in pages and proven.
+//! The catalog as of a point in history, received in pages and verified.
 
 use registry_core::{Catalog, PointInTime};
 use registry_proto::{convert, v1};
@@ -10,7 +10,6 @@ use crate::{
     progress::Progress,
 };
 
-/// Receives the catalog of a point in history.
 pub(crate) async fn fetch(client: &Client, at: PointInTime) -> Result<Catalog, Failure> {
     let progress = Progress::spinner("receiving");
     let mut wanted = v1::ExportCatalogRequest { at: Some(at.into()), page_token: String::new() };
@@ -21,17 +20,19 @@ pub(crate) async fn fetch(client: &Client, at: PointInTime) -> Result<Catalog, F
         && wanted != position.revision
     {
         let got = position.revision;
-        return Err(Failure::answer(format!("it holds revision {got} instead of {wanted}")));
+        return Err(Failure::invalid_response(format!(
+            "the catalog has revision {got} instead of {wanted}"
+        )));
     }
-    let mut sets = convert::settings(settings).map_err(Failure::answer)?;
+    let mut sets = convert::settings(settings).map_err(Failure::invalid_response)?;
     let mut records = read_records(entities)?;
-    // A time may stand for a later revision by now.
+    // Later pages are read at the same revision, also if a commit was made at the same time.
     wanted.at = Some(PointInTime::Revision(position.revision).into());
     wanted.page_token = next_page_token;
     while !wanted.page_token.is_empty() {
         let page = client.answer(client.history().export_catalog(request(wanted.clone()))).await?;
         records.extend(read_records(page.entities)?);
-        sets.extend(convert::settings(page.settings).map_err(Failure::answer)?);
+        sets.extend(convert::settings(page.settings).map_err(Failure::invalid_response)?);
         wanted.page_token = page.next_page_token;
     }
     drop(progress);

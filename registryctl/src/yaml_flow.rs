@@ -1,13 +1,13 @@
-//! Scalars of YAML's flow style.
+//! Scalars in the flow style of YAML.
 
 use serde_json::Value;
 
-/// A text in double quotes.
+/// A string in double quotes.
 pub(crate) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// A name, in double quotes only where YAML reads it as something else, such as `true`.
+/// A name; in double quotes if YAML would read another type, as for `true`.
 pub(crate) fn name(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
     let is_text = |text: &str| {

@@ -16,7 +16,15 @@ fn filled(database: &Database) -> Registry {
     let registry = Registry::start_on(&database.url());
     registry.apply_example();
     registry.apply_file(&root().join("examples/new-version.json"));
-    registry.run(&["deprecate", "tool/fetch@1.2.3", "--message", "slow", "--sunset", "2027-01-31"]);
+    registry.run(&[
+        "deprecate",
+        "--yes",
+        "tool/fetch@1.2.3",
+        "--message",
+        "slow",
+        "--sunset",
+        "2027-01-31",
+    ]);
     registry
 }
 
@@ -24,8 +32,8 @@ fn filled(database: &Database) -> Registry {
 async fn intact_log_passes_verification() {
     for database in Database::both().await {
         let registry = filled(&database);
-        registry.run(&["transfer", "tool/fetch", "web-team"]);
-        assert!(registry.run(&["audit", "verify"]).starts_with("sound: 4 commits"));
+        registry.run(&["transfer", "--yes", "tool/fetch", "web-team"]);
+        assert!(registry.run(&["audit", "verify"]).starts_with("verified: 4 commits"));
     }
 }
 
@@ -33,7 +41,7 @@ async fn intact_log_passes_verification() {
 async fn database_rejects_edits_of_log() {
     for database in Database::both().await {
         let registry = filled(&database);
-        registry.run(&["archive", "tool/fetch"]);
+        registry.run(&["archive", "--yes", "tool/fetch"]);
         for sql in [
             "UPDATE commits SET author = 'x'",
             "DELETE FROM commits",
@@ -139,7 +147,7 @@ async fn commit_is_proven_offline() {
         let [key, old, proof] = ["key", "old", "proof"].map(path);
         std::fs::write(&key, registry.run(&["audit", "key"])).expect("written");
         std::fs::write(&old, registry.run(&["audit", "checkpoint"])).expect("written");
-        registry.run(&["restore", "tool/fetch@1.2.3"]);
+        registry.run(&["restore", "--yes", "tool/fetch@1.2.3"]);
         registry.process.kill_9();
         registry.restart();
         registry.run(&["audit", "prove", "2", "--since", "3", "-o", &proof]);
@@ -202,10 +210,10 @@ async fn log_is_filtered_by_author_entity_and_time() {
 async fn settings_are_part_of_name_history() {
     for database in Database::both().await {
         let registry = filled(&database);
-        registry.run(&["transfer", "tool/fetch", "web-team"]);
-        registry.run(&["transfer", "tool/get_user", "data-team"]);
-        registry.run(&["archive", "tool/fetch"]);
-        registry.run(&["restore", "tool/fetch@1.2.3"]);
+        registry.run(&["transfer", "--yes", "tool/fetch", "web-team"]);
+        registry.run(&["transfer", "--yes", "tool/get_user", "data-team"]);
+        registry.run(&["archive", "--yes", "tool/fetch"]);
+        registry.run(&["restore", "--yes", "tool/fetch@1.2.3"]);
         let read = |arguments: &[&str]| -> Vec<Value> {
             let listed = registry.run(&[arguments, &["--output", "json"]].concat());
             serde_json::from_str(&listed).expect("JSON")
@@ -217,8 +225,8 @@ async fn settings_are_part_of_name_history() {
         assert_eq!(revisions(&read(&["log", "tool/fetch@1.2.3"])), [7, 3, 1]);
         assert_eq!(revisions(&read(&["log", "tool"])), [7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(revisions(&read(&["log", "schema"])), [2, 1]);
-        registry.run(&["transfer", "acme/*", "web-team"]);
-        registry.run(&["transfer", "acme.*", "web-team"]);
+        registry.run(&["transfer", "--yes", "acme/*", "web-team"]);
+        registry.run(&["transfer", "--yes", "acme.*", "web-team"]);
         assert_eq!(revisions(&read(&["log", "acme/*", "--author", "anonymous"])), [8]);
         assert_eq!(revisions(&read(&["log", "acme.*"])), [9]);
         assert_eq!(revisions(&read(&["log", "*"])), [0_u64; 0]);
@@ -253,7 +261,7 @@ async fn settings_are_part_of_name_history() {
 async fn log_shows_settings_of_commit() {
     for database in Database::both().await {
         let registry = filled(&database);
-        registry.run(&["transfer", "acme/*", "web-team"]);
+        registry.run(&["transfer", "--yes", "acme/*", "web-team"]);
         let expected = json!([{"on": "acme/*", "owner": "web-team"}]);
         let shown = registry.run(&["show", "4", "--output", "json"]);
         assert_eq!(serde_json::from_str::<Value>(&shown).expect("JSON")["settings"], expected);

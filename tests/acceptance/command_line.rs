@@ -44,7 +44,7 @@ fn registered_entity_is_shown_in_every_format() {
     let commit = registry.run(&["show", "2"]);
     assert!(commit.contains("SearchQuery") && !commit.contains("SearchFilters"), "{commit}");
     assert!(registry.run(&["export"]).contains("\"schemaVersion\""));
-    assert!(registry.run(&["gateways"]).contains("revision 2"));
+    assert!(registry.run(&["fleet", "list"]).contains("revision 2"));
     assert_eq!(registry.ctl(&["get", "tool/nobody@1.0.0"]).code, 1);
     assert_eq!(registry.ctl(&["rollout", "status", "2"]).code, 0);
     let ahead = registry.ctl(&["rollout", "status", "99"]);
@@ -56,10 +56,10 @@ fn registered_entity_is_shown_in_every_format() {
 fn lifecycle_changes_are_recorded_in_history() {
     let registry = two_versions();
     let tool = "tool/get_webpage@1.0.0";
-    registry.run(&["deprecate", tool, "--message", "use fetch"]);
+    registry.run(&["deprecate", "--yes", tool, "--message", "use fetch"]);
     assert!(registry.run(&["get", tool]).contains("use fetch"));
-    registry.run(&["retire", tool, "--force", "a test"]);
-    registry.run(&["restore", tool]);
+    registry.run(&["retire", "--yes", tool, "--force", "a test"]);
+    registry.run(&["restore", "--yes", tool]);
     let history = registry.run(&["history", tool]);
     for action in ["register", "deprecate", "retire", "restore"] {
         assert!(history.contains(action), "{action} is missing:\n{history}");

@@ -85,40 +85,51 @@ fn undecided_compatibility_is_warned() {
 }
 
 #[test]
-fn compat_compares_versions_and_files() {
-    let scene = Scene::open();
-    scene.apply(&order("2.0.0", &json!({ "type": "integer" })));
-    scene.apply(&order("1.1.0", &json!({ "type": ["string", "null"] })));
-    let ctl = |arguments: &[&str]| scene.registry.ctl(arguments);
-    let wider = ctl(&["compat", "schema", "Order", "1.0.0", "1.1.0"]);
+fn compat_says_so_about_registered_versions_and_files() {
+    let shop = Shop::open();
+    shop.apply(&order("2.0.0", &json!({ "type": "integer" })));
+    shop.apply(&order("1.1.0", &json!({ "type": ["string", "null"] })));
+    let ctl = |arguments: &[&str]| shop.registry.ctl(arguments);
+    let wider = ctl(&["compatibility", "check", "schema", "Order", "1.0.0", "1.1.0"]);
     assert_eq!(
         (wider.code, wider.stdout.trim()),
         (0, "schema/Order@1.0.0 -> schema/Order@1.1.0: compatible")
     );
-    let forward = ctl(&["compat", "schema/Order", "1.0.0", "1.1.0", "--direction", "forward"]);
+    let forward = ctl(&[
+        "compatibility",
+        "check",
+        "schema/Order",
+        "1.0.0",
+        "1.1.0",
+        "--direction",
+        "forward",
+    ]);
     assert_eq!(forward.code, 1, "{forward:?}");
     assert!(forward.stdout.contains("`type` of 1.0.0"), "{forward:?}");
     let broken = "schema/Order@1.1.0 is not forward compatible with schema/Order@1.0.0";
     assert!(forward.stderr.contains(broken), "{forward:?}");
-    let broken = ["compat", "schema/Order@1.0.0", "schema/Order@2.0.0", "--output", "json"];
+    let broken =
+        ["compatibility", "check", "schema/Order@1.0.0", "schema/Order@2.0.0", "--output", "json"];
     let broken = ctl(&broken);
     assert_eq!(broken.code, 1, "{broken:?}");
     let answer: Value = serde_json::from_str(&broken.stdout).unwrap();
     assert_eq!(answer["outcome"], "breaking");
     assert_eq!(answer["differences"][0]["pointer"], "/schema/properties/note/type");
     assert!(answer["differences"][0]["instance"]["note"].is_string(), "{answer}");
-    let same = ctl(&["compat", "schema", "Order", "1.0.0", "1.0.0"]);
+    let same = ctl(&["compatibility", "check", "schema", "Order", "1.0.0", "1.0.0"]);
     assert!(same.success() && same.stdout.contains("identical"), "{same:?}");
 
-    let draft = scene.file(&order("1.2.0", &json!({ "type": "null" }))).display().to_string();
-    let draft = ctl(&["compat", "schema", "Order", "1.1.0", "1.2.0", "--file", &draft]);
+    let draft = shop.file(&order("1.2.0", &json!({ "type": "null" }))).display().to_string();
+    let draft =
+        ctl(&["compatibility", "check", "schema", "Order", "1.1.0", "1.2.0", "--file", &draft]);
     assert_eq!(draft.code, 1, "{draft:?}");
     let invalid = scene.file(&order("1.2.0", &json!({ "type": "string", "pattern": "(?=a)" })));
     let invalid = invalid.display().to_string();
-    let invalid = ctl(&["compat", "schema", "Order", "1.1.0", "1.2.0", "--file", &invalid]);
+    let invalid =
+        ctl(&["compatibility", "check", "schema", "Order", "1.1.0", "1.2.0", "--file", &invalid]);
     assert!(invalid.stderr.contains("without look-around"), "{invalid:?}");
-    assert_eq!(ctl(&["compat", "schema", "Order", "1.0.0", "9.0.0"]).code, 1);
-    assert_eq!(ctl(&["compat", "schema/Order@1.0.0", "tool/x@1.0.0"]).code, 2);
+    assert_eq!(ctl(&["compatibility", "check", "schema", "Order", "1.0.0", "9.0.0"]).code, 1);
+    assert_eq!(ctl(&["compatibility", "check", "schema/Order@1.0.0", "tool/x@1.0.0"]).code, 2);
 }
 
 #[tokio::test]

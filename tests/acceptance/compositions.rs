@@ -123,9 +123,9 @@ fn compositions_are_checked_and_drawn_offline() {
     let checked = ctl(NOWHERE, &example);
     assert!(checked.success(), "{checked:?}");
     for line in [
-        "multi_search (as registered: may destroy something)",
+        "multi_search (annotations: destructive)",
         "    gather: scatterGather of 2, 5000 ms",
-        "    charge_payment undone by: payment_refund",
+        "    charge_payment compensated by: payment_refund",
         "valid: 5 compositions\n",
     ] {
         assert!(checked.stdout.contains(line), "{checked:?}");
@@ -135,14 +135,14 @@ fn compositions_are_checked_and_drawn_offline() {
     };
     let mermaid = one("mermaid").stdout;
     assert!(
-        mermaid.contains("flowchart") && mermaid.contains("charge_payment undone by"),
+        mermaid.contains("flowchart") && mermaid.contains("charge_payment compensated by"),
         "{mermaid}"
     );
     assert!(one("svg").stdout.starts_with("<svg"));
     let all = ctl(NOWHERE, &[&example[..], &["--output", "svg"]].concat());
-    assert!(!all.success() && all.stderr.contains("a picture is of one: --tool NAME"), "{all:?}");
+    assert!(!all.success() && all.stderr.contains("use --tool NAME"), "{all:?}");
     let none = ctl(NOWHERE, &[&example[..], &["--tool", "process_orders"]].concat());
-    assert!(!none.success() && none.stderr.contains("is called `process_orders`"), "{none:?}");
+    assert!(!none.success() && none.stderr.contains("named `process_orders`"), "{none:?}");
 }
 
 /// Runs `command` on the example with another binding for the title of `fetch_and_store`.

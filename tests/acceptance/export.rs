@@ -80,7 +80,7 @@ async fn gateway_with_pinned_key_serves_signed_export() {
     registry.apply_example();
     // Streams that start from here on begin at this revision, which is signed.
     registry.run(&["export"]);
-    registry.run(&["archive", "schema/SearchQuery"]);
+    registry.run(&["archive", "--yes", "schema/SearchQuery"]);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("export.json");
     registry.run(&["export", "-o", file.to_str().unwrap()]);

@@ -24,7 +24,7 @@ fn gateway(name: &str, registry: &Registry) -> Gateway {
 
 /// The listed gateway with this name, or null.
 fn listed(registry: &Registry, name: &str) -> Value {
-    let Value::Array(all) = registry.json(&["gateways", "--prefix", name]) else {
+    let Value::Array(all) = registry.json(&["fleet", "list", "--prefix", name]) else {
         panic!("no list")
     };
     assert!(all.len() < 2, "{all:?}");
@@ -80,11 +80,11 @@ async fn gateway_is_listed_during_and_after_connection() {
             assert_eq!(remembered[field], gone[field], "{field}");
         }
         let names = |flag: &str| {
-            let listed = registry.run(&["gateways", flag]);
+            let listed = registry.run(&["fleet", "list", flag]);
             ["killed", "lives"].map(|name| listed.contains(name))
         };
         assert_eq!((names("--gone"), names("--connected")), ([true, false], [false, true]));
-        let behind = registry.run(&["gateways", "--behind", "2"]);
+        let behind = registry.run(&["fleet", "list", "--behind", "2"]);
         assert!(behind.contains("killed") && !behind.contains("lives"), "{behind}");
     }
 }
@@ -121,14 +121,14 @@ async fn gateways_are_listed_without_database() {
     is_listed(&registry, "comes", "connected", 1).await;
     leaves.process.kill_9();
     is_listed(&registry, "leaves", "gone", 1).await;
-    let listed = registry.ctl(&["gateways"]);
+    let listed = registry.ctl(&["fleet", "list"]);
     assert!(listed.stderr.contains("the registry cannot read its database"), "{listed:?}");
     let waited = registry.ctl(&["rollout", "status", "1", "--wait", "--timeout", "1s"]);
     assert_eq!(waited.code, 6, "others may be missing: {waited:?}");
     assert!(waited.stderr.contains("the registry cannot read its database"), "{waited:?}");
     cluster.restart().await;
     acceptance::eventually("the database is read again", || async {
-        registry.ctl(&["gateways"]).stderr.is_empty()
+        registry.ctl(&["fleet", "list"]).stderr.is_empty()
     })
     .await;
     registry.run(&["rollout", "status", "1", "--wait", "--timeout", "1m"]);
@@ -186,14 +186,14 @@ async fn rejected_revision_ends_rollout_wait() {
         let half = ["apply", "-f", NEWER, "--yes", "--wait", "50%"];
         assert!(registry.run(&half).contains("revision 2: 1 of 2 connected gateways"));
         acceptance::eventually("the refusal is known", || async {
-            listed(&registry, "stubborn")["refusal"]["revision"] == 2
+            listed(&registry, "stubborn")["rejection"]["revision"] == 2
         })
         .await;
         let status = registry.run(&["rollout", "status", "2"]);
         let lines = [
-            "revision 2: 1 of 2 connected gateways have applied it, 1 refuses it",
+            "revision 2: 1 of 2 connected gateways have applied it, 1 rejects it",
             "revision 2: it does not fit",
-            "stubborn says:",
+            "Findings of stubborn:",
             "error[source-unknown]: there is no such server here",
         ];
         for line in lines {
@@ -202,8 +202,8 @@ async fn rejected_revision_ends_rollout_wait() {
         assert!(!status.contains("willing"), "{status}");
         let failed = registry.ctl(&["rollout", "status", "2", "--wait", "95%"]);
         assert_eq!(failed.code, 6, "{failed:?}");
-        let why = "revision 2: 1 of 2 connected gateways have applied it, 95% are wanted: too many \
-                   refuse it; stubborn refuses revision 2: it does not fit";
+        let why = "revision 2: 1 of 2 connected gateways have applied it, 95% required: too many \
+                   gateways reject it; stubborn rejects revision 2: it does not fit";
         assert!(failed.stderr.contains(why), "{failed:?}");
         assert!(failed.stdout.contains("source-unknown"), "{failed:?}");
         // An unchanged batch also waits for the rollout.
@@ -213,7 +213,7 @@ async fn rejected_revision_ends_rollout_wait() {
         assert_eq!((failed.code, &outcome["committed"]), (6, &false.into()), "{failed:?}");
         let behind = &outcome["rollout"]["behind"];
         assert_eq!(behind[0]["gateway"], "stubborn", "{outcome}");
-        let found = &behind[0]["refusal"]["diagnostics"][0];
+        let found = &behind[0]["rejection"]["diagnostics"][0];
         assert_eq!(
             (&found["code"], &found["pointer"]),
             (&"source-unknown".into(), &"/source".into())
@@ -236,10 +236,10 @@ async fn gateway_reports_findings_of_rejected_revision() {
     // This text is part of a schema document.
     proxy.falsify("Search words");
     registry.run(&["apply", "-f", NEWER, "--yes"]);
-    // During a reconnection the gateway can be listed twice.
-    let deceived = || registry.json(&["gateways", "--prefix", "deceived"])[0].take();
-    acceptance::eventually("it is known", || async { !deceived()["refusal"].is_null() }).await;
-    let refusal = deceived()["refusal"].take();
+    // While it comes again it may be there twice.
+    let deceived = || registry.json(&["fleet", "list", "--prefix", "deceived"])[0].take();
+    acceptance::eventually("it is known", || async { !deceived()["rejection"].is_null() }).await;
+    let refusal = deceived()["rejection"].take();
     let found = &refusal["diagnostics"][0];
     assert_eq!(refusal["revision"], 2, "{refusal}");
     assert_eq!(refusal["diagnostics"].as_array().map(Vec::len), Some(1), "{refusal}");
@@ -258,7 +258,7 @@ async fn gateway_reports_findings_of_rejected_revision() {
     proxy.falsify("");
     acceptance::eventually("it is well again", || async {
         let now = deceived();
-        now["appliedRevision"] == 2 && now["refusal"].is_null()
+        now["appliedRevision"] == 2 && now["rejection"].is_null()
     })
     .await;
 }
@@ -271,7 +271,7 @@ async fn apply_waits_for_gateways() {
         let waited = registry.ctl(&alone);
         assert_eq!(waited.code, 6, "{waited:?}");
         assert!(waited.stdout.contains("applied: the registry is at revision 1"), "{waited:?}");
-        assert!(waited.stderr.contains("100% are wanted: no gateway is connected"), "{waited:?}");
+        assert!(waited.stderr.contains("100% required: no gateway is connected"), "{waited:?}");
         let (first, _second) = (gateway("first", &registry), gateway("second", &registry));
         for name in ["first", "second"] {
             is_listed(&registry, name, "connected", 1).await;
@@ -284,11 +284,11 @@ async fn apply_waits_for_gateways() {
             assert_eq!(listed(&registry, name)["appliedRevision"], 2, "it is true when it is said");
         }
         first.process.signal("STOP");
-        registry.run(&["deprecate", "tool/get_webpage@1.0.0", "--message", "use fetch"]);
+        registry.run(&["deprecate", "--yes", "tool/get_webpage@1.0.0", "--message", "use fetch"]);
         let stopped = registry.ctl(&["rollout", "status", "3", "--wait", "--timeout", "2s"]);
         assert_eq!(stopped.code, 6, "{stopped:?}");
-        let why = "revision 3: 1 of 2 connected gateways have applied it, 100% are wanted: they \
-                   have not within 2 s";
+        let why = "revision 3: 1 of 2 connected gateways have applied it, 100% required: \
+                   timeout after 2 s";
         assert!(stopped.stderr.contains(why), "{stopped:?}");
         registry.run(&["rollout", "status", "3", "--wait", "50%"]);
         let url = registry.url();

@@ -16,11 +16,19 @@ use crate::concurrent_writers::pair;
 const COMMITS: [&[&str]; 7] = [
     &["apply", "-f", "examples/registry-v2.json", "--yes", "--message", "the example"],
     &["apply", "-f", "examples/new-version.json", "--yes", "--message", "better search"],
-    &["deprecate", "tool/get_webpage@1.0.0", "--message", "slow", "--sunset", "2027-01-31"],
-    &["transfer", "tool/fetch", "web-team"],
-    &["archive", "schema/SearchQuery"],
-    &["restore", "tool/get_webpage@1.0.0"],
-    &["unarchive", "schema/SearchQuery"],
+    &[
+        "deprecate",
+        "--yes",
+        "tool/get_webpage@1.0.0",
+        "--message",
+        "slow",
+        "--sunset",
+        "2027-01-31",
+    ],
+    &["transfer", "--yes", "tool/fetch", "web-team"],
+    &["archive", "--yes", "schema/SearchQuery"],
+    &["restore", "--yes", "tool/get_webpage@1.0.0"],
+    &["unarchive", "--yes", "schema/SearchQuery"],
 ];
 
 /// Separates an export from its signature, which only the latest state has.
@@ -153,7 +161,7 @@ async fn diff_prints_and_counts_changes() {
             "    compared with schema/SearchQuery@1.0.0",
             "    + /schema/properties/minScore  {\"default\":0,",
             "    ~ /version  \"1.0.0\" -> \"1.1.0\"",
-            "~ tool/get_webpage@1.0.0  active -> deprecated in revision 3: slow; until 2027-01-31",
+            "~ tool/get_webpage@1.0.0  active -> deprecated in revision 3: slow; sunset: 2027-01-31",
             "~ schema/SearchQuery  archived",
             "~ tool/fetch  owner: ",
             "revision 1 to revision 5: 4 registered, 1 with another lifecycle, 2 with other settings",
@@ -233,7 +241,7 @@ async fn diff_pages_use_same_revisions() {
         let open = v1::CompareRevisionsRequest { to: None, page_size: 1, ..all.clone() };
         let first = client.compare_revisions(open.clone()).await.unwrap().into_inner();
         assert_eq!((first.from_revision, first.to_revision), (1, 7));
-        registry.run(&["archive", "tool/fetch"]);
+        registry.run(&["archive", "--yes", "tool/fetch"]);
         let token = first.next_page_token;
         let moved = v1::CompareRevisionsRequest { page_token: token.clone(), ..open.clone() };
         let refused = client.compare_revisions(moved).await.unwrap_err();
@@ -339,7 +347,7 @@ async fn log_shows_reasons_at_past_revision() {
         let line = |revision: &str| {
             log.lines().find(|line| line.starts_with(revision)).expect("a line").to_owned()
         };
-        assert!(line("3 ").ends_with("  slow; until 2027-01-31"), "{log}");
+        assert!(line("3 ").ends_with("  slow; sunset: 2027-01-31"), "{log}");
         assert!(line("2 ").ends_with("better search"), "{log}");
         let revisions = |arguments: &[&str]| -> Vec<u64> {
             let commits = registry.json(arguments);

@@ -12,7 +12,7 @@ fn field_example_is_repaired_and_registered() {
     assert_eq!(refused.code, 1, "{refused:?}");
     let done = registry.ctl(&["import", "registry", FIELD, "--apply", "--yes"]);
     assert!(done.success(), "{done:?}");
-    assert!(done.stderr.contains("5 repaired, 0 to look at"), "{done:?}");
+    assert!(done.stderr.contains("5 repaired, 0 to review"), "{done:?}");
     assert!(done.stderr.contains("the tool get_user@1.0.0 is not in the file"), "{done:?}");
     let got = registry.ctl(&["get", "tool/get_user@1.0.0", "--document"]).stdout;
     let got: Value = serde_json::from_str(&got).expect("a document");
@@ -55,7 +55,7 @@ fn repairs_of_large_file_are_listed_and_counted() {
     let count = scripted["repairs"].as_array().expect("a list").len();
     assert!(count > 1_200, "{count}");
     assert_eq!(scripted["unlisted"], json!({ "person": 0, "import": 0 }));
-    let more = format!("and {} more; --output json has all\n{count} repaired, 0 to", count - 100);
+    let more = format!("and {} more; --output json lists all\n{count} repaired, 0 to", count - 100);
     assert!(shown.stderr.contains(&more), "{more}: {shown:?}");
 }
 
@@ -117,12 +117,12 @@ fn phase_one_file_without_source_is_rejected() {
         assert_eq!(refused.code, 1, "{refused:?}");
         let remedy = format!("registryctl import registry {path} --apply");
         assert_eq!(refused.stderr.matches(&remedy).count(), 1, "{refused:?}");
-        let counted = "repairs it in 1 place, and 1 remains to look at";
+        let counted = "repairs it in 1 place, and 1 remains to review";
         assert!(refused.stderr.contains(counted), "{refused:?}");
     }
     let partly = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
     assert_eq!(partly.code, 1, "{partly:?}");
-    assert!(partly.stderr.contains("1 repaired, 1 to look at"), "{partly:?}");
+    assert!(partly.stderr.contains("1 repaired, 1 to review"), "{partly:?}");
     assert!(
         partly.stderr.contains("a tool needs exactly one of `source` and `spec`"),
         "{partly:?}"
@@ -131,7 +131,7 @@ fn phase_one_file_without_source_is_rejected() {
     phase["tools"][0]["source"] = json!({ "target": "backend" });
     std::fs::write(path, phase.to_string()).expect("written");
     let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
-    assert!(done.success() && done.stderr.contains(" repaired, 0 to look at"), "{done:?}");
+    assert!(done.success() && done.stderr.contains(" repaired, 0 to review"), "{done:?}");
     assert!(registry.ctl(&["get", "tool/search@1.0.0"]).success());
 }
 
@@ -148,7 +148,7 @@ fn migration_files_name_repairing_import() {
         assert_eq!(refused.stderr.matches(&remedy).count(), 1, "phase {}: {refused:?}", i + 1);
         let registry = Registry::start();
         let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
-        assert!(done.success() && done.stderr.contains(" repaired, 0 to look at"), "{done:?}");
+        assert!(done.success() && done.stderr.contains(" repaired, 0 to review"), "{done:?}");
         assert!(registry.ctl(&["get", "tool/search@1.0.0"]).success());
     }
 }
@@ -210,7 +210,7 @@ async fn steps_with_servers_are_imported_and_run() {
     std::fs::write(&path, file.to_string()).expect("written");
     let path = path.to_str().expect("UTF-8");
     let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
-    assert!(done.success() && done.stderr.contains(" repaired, 0 to look at"), "{done:?}");
+    assert!(done.success() && done.stderr.contains(" repaired, 0 to review"), "{done:?}");
     for expected in [
         "`store` of a `cache`",
         "a pipeline with an `output`",
@@ -280,12 +280,12 @@ fn steps_call_the_tool_version_of_their_server() {
         (&[unknown], "`search` of the server `docs@9.0.0`, which no tool of the file is"),
     ] {
         let refused = import(calls);
-        assert!(!refused.success() && refused.stderr.contains(" 1 to look at"), "{refused:?}");
+        assert!(!refused.success() && refused.stderr.contains(" 1 to review"), "{refused:?}");
         assert!(refused.stderr.contains(expected), "{expected}: {refused:?}");
         assert!(!registry.ctl(&["get", "tool/both@1.0.0"]).success(), "nothing is registered");
     }
     let done = import(&[of("docs")]);
-    assert!(done.success() && done.stderr.contains(" 0 to look at"), "{done:?}");
+    assert!(done.success() && done.stderr.contains(" 0 to review"), "{done:?}");
     let got = registry.ctl(&["get", "tool/both@1.0.0", "--document"]).stdout;
     let got: Value = serde_json::from_str(&got).expect("a document");
     assert_eq!(got["depends"], json!([{ "type": "tool", "name": "search", "version": "1.0.0" }]));

@@ -21,10 +21,10 @@ async fn examples() -> Vec<(Database, Registry)> {
 async fn deprecation_has_replacement_and_sunset() {
     for (_database, mut registry) in examples().await {
         let tool = "tool/get_webpage@1.0.0";
-        let unknown = ["deprecate", tool, "--replacement", "tool/nothing@1.0.0"];
+        let unknown = ["deprecate", "--yes", tool, "--replacement", "tool/nothing@1.0.0"];
         assert!(refused(&registry, &unknown).contains("replacement-unknown"));
         let notice = ["--replacement", "tool/fetch@1.2.3", "--sunset", "2027-01-31", "-m", "slow"];
-        registry.run(&[&["deprecate", tool][..], &notice].concat());
+        registry.run(&[&["deprecate", "--yes", tool][..], &notice].concat());
         registry.process.kill_9();
         registry.restart();
         let shown = registry.run(&["get", tool]);
@@ -42,10 +42,10 @@ async fn deprecation_has_replacement_and_sunset() {
 #[tokio::test]
 async fn needed_entity_is_retired_only_by_force() {
     for (_database, registry) in examples().await {
-        let said = refused(&registry, &["retire", "server/fetch-server@1.2.3"]);
+        let said = refused(&registry, &["retire", "--yes", "server/fetch-server@1.2.3"]);
         assert!(said.contains("still-needed"), "{said}");
         assert!(said.contains("-> server/fetch-server@1.2.3"), "{said}");
-        registry.run(&["retire", "server/fetch-server@1.2.3", "--force", "leaked keys"]);
+        registry.run(&["retire", "--yes", "server/fetch-server@1.2.3", "--force", "leaked keys"]);
         let log = registry.run(&["show", "2"]);
         assert!(log.contains("forced: leaked keys"), "{log}");
     }
@@ -54,14 +54,14 @@ async fn needed_entity_is_retired_only_by_force() {
 #[tokio::test]
 async fn archived_name_rejects_new_versions() {
     for (_database, mut registry) in examples().await {
-        registry.run(&["archive", "schema/SearchQuery", "-m", "superseded"]);
+        registry.run(&["archive", "--yes", "schema/SearchQuery", "-m", "superseded"]);
         registry.process.kill_9();
         registry.restart();
         let new = root().join("examples/new-version.json");
         let new = new.to_str().expect("UTF-8");
         let said = refused(&registry, &["apply", "-f", new, "--yes"]);
         assert!(said.contains("name-archived"), "{said}");
-        registry.run(&["unarchive", "schema/SearchQuery"]);
+        registry.run(&["unarchive", "--yes", "schema/SearchQuery"]);
         registry.run(&["apply", "-f", new, "--yes"]);
         let log = registry.run(&["log"]);
         assert!(log.contains("archive schema/SearchQuery"), "{log}");
@@ -71,8 +71,8 @@ async fn archived_name_rejects_new_versions() {
 #[tokio::test]
 async fn names_and_namespaces_are_transferred() {
     for (_database, registry) in examples().await {
-        registry.run(&["transfer", "tool/fetch", "web-team"]);
-        registry.run(&["compatibility", "*", "full_transitive"]);
+        registry.run(&["transfer", "--yes", "tool/fetch", "web-team"]);
+        registry.run(&["compatibility", "set", "--yes", "*", "full_transitive"]);
         assert!(registry.run(&["get", "tool/fetch@1.2.3"]).contains("web-team"));
         assert!(registry.run(&["list", "--owner", "web-team"]).contains("fetch"));
         assert!(!registry.run(&["get", "tool/fetch@1.2.3", "--at", "1"]).contains("web-team"));
@@ -84,17 +84,20 @@ async fn names_and_namespaces_are_transferred() {
         assert_eq!(registry.run(&["settings", "--at", "1"]).lines().count(), 1, "only a heading");
         let export = registry.run(&["export"]);
         assert!(export.contains("\"settings\":["), "{export}");
-        assert!(refused(&registry, &["transfer", "*", "me"]).contains("setting-invalid"));
-        // `tool/*` would be a namespace of tools, which does not exist.
-        for wanted in [&["compatibility", "tool/*", "full"][..], &["transfer", "tool/*", "me"]] {
+        assert!(refused(&registry, &["transfer", "--yes", "*", "me"]).contains("setting-invalid"));
+        // Not every tool, but the names that begin so, which nobody means.
+        for wanted in [
+            &["compatibility", "set", "--yes", "tool/*", "full"][..],
+            &["transfer", "--yes", "tool/*", "me"],
+        ] {
             let said = registry.ctl(wanted);
             assert_eq!(said.code, 2, "{said:?}");
-            assert!(said.stderr.contains("not every tool; write tool/NAME"), "{said:?}");
+            assert!(said.stderr.contains("instead of every tool; write tool/NAME"), "{said:?}");
         }
         for (name, is_new) in [("tool/fetch", false), ("tool/nothere", true)] {
-            let set = registry.ctl(&["compatibility", name, "full"]);
+            let set = registry.ctl(&["compatibility", "set", "--yes", name, "full"]);
             assert!(set.success(), "{set:?}");
-            assert_eq!(set.stderr.contains("nothing is registered as"), is_new, "{set:?}");
+            assert_eq!(set.stderr.contains("is not registered yet"), is_new, "{set:?}");
         }
     }
 }

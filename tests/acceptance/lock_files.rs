@@ -75,13 +75,14 @@ fn a_lock_is_kept_until_it_is_updated(registry: Registry) {
     }
     project.new_version();
     let again = project.lock(&[]);
-    assert!(again.stdout.contains("is as it was"), "{again:?}");
-    assert_eq!(project.locked(), first, "locked versions stay");
+    assert!(again.stdout.contains("is unchanged"), "{again:?}");
+    assert_eq!(project.locked(), first, "what is locked stays");
     assert!(project.lock(&["--update"]).success());
     let updated = project.locked();
     assert_eq!(updated["requirements"]["schema/SearchQuery"]["version"], "1.1.0");
     assert_eq!(updated["revision"], 2);
-    let retire = ["retire", "schema/SearchQuery@1.1.0", "--message", "wrong", "--force", "wrong"];
+    let retire =
+        ["retire", "--yes", "schema/SearchQuery@1.1.0", "--message", "wrong", "--force", "wrong"];
     assert!(project.registry.ctl(&retire).success());
     assert!(project.lock(&[]).success(), "a range excludes retired versions");
     assert_eq!(project.locked()["requirements"]["schema/SearchQuery"]["version"], "1.0.0");
@@ -119,7 +120,7 @@ fn unlockable_requirements_are_reported() {
     assert_ne!(made_up, lock);
     fs::write(project.path("registry.lock"), made_up).expect("written");
     let refused = project.lock(&[]);
-    assert!(refused.stderr.contains("it is so in the lock file"), "{refused:?}");
+    assert!(refused.stderr.contains("from the lock file"), "{refused:?}");
     assert!(project.lock(&["--update"]).success());
     let other = Registry::start();
     other.apply_example();
@@ -127,7 +128,7 @@ fn unlockable_requirements_are_reported() {
     let elsewhere = ["lock", "-f", text(&file), "--lock-file", text(&lock)];
     let refused = other.ctl(&elsewhere);
     assert_eq!(refused.code, 1, "{refused:?}");
-    assert!(refused.stderr.contains("the lock file is of the registry"), "{refused:?}");
+    assert!(refused.stderr.contains("the lock file belongs to the registry"), "{refused:?}");
     assert!(other.ctl(&[&elsewhere[..], &["--update"]].concat()).success());
 }
 
@@ -166,8 +167,11 @@ async fn apply_locked_rejects_drift_with_location() {
     let refused = project.run(&apply, &[]);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("error[lock-drift]"), "{refused:?}");
-    assert!(project.lock(&[]).stderr.contains("another digest"), "neither may a lock drift");
-    // Indirect references are checked too.
+    assert!(
+        project.lock(&[]).stderr.contains("differs from the lock file"),
+        "neither may a lock drift"
+    );
+    // What the reference needs in turn is looked at too.
     let below = "schema/SearchFilters@1.0.0";
     let digest = project.locked()["entities"][below].as_str().expect("a digest").to_owned();
     for (forged, code) in [
@@ -198,7 +202,10 @@ fn lock_of_other_registry_is_rejected() {
         "schemas": [{ "name": "Alone", "version": "1.0.0", "schema": { "type": "string" } }] }"#;
     fs::write(&file, alone).expect("written");
     let refused = project.run(&["apply", "--locked", "-f", text(&file), "--yes"], &[]);
-    assert!(refused.code == 1 && refused.stderr.contains("of the registry another"), "{refused:?}");
+    assert!(
+        refused.code == 1 && refused.stderr.contains("belongs to the registry another"),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -209,14 +216,15 @@ fn outdated_shows_changes_and_broken_dependents() {
     assert_eq!(fresh.stdout, "all 2 requirements are up to date\n", "{fresh:?}");
     assert!(project.run(&["outdated", "--exit-code"], &[]).success());
     project.new_version();
-    let fetch = ["deprecate", "tool/fetch@1.2.3", "--replacement", "tool/get_webpage@1.0.0"];
+    let fetch =
+        ["deprecate", "--yes", "tool/fetch@1.2.3", "--replacement", "tool/get_webpage@1.0.0"];
     assert!(project.registry.ctl(&fetch).success());
     let outdated = project.run(&["outdated"], &[]);
     assert!(outdated.success(), "{outdated:?}");
     insta::assert_snapshot!("outdated", outdated.stdout);
     let for_ci = project.run(&["outdated", "--exit-code"], &[]);
     assert_eq!(for_ci.code, 5, "{for_ci:?}");
-    assert!(for_ci.stderr.contains("2 of 2 requirements are not up to date"), "{for_ci:?}");
+    assert!(for_ci.stderr.contains("2 of 2 requirements are outdated"), "{for_ci:?}");
     let json = project.run(&["outdated", "--output", "json"], &[]);
     let rows: Value = serde_json::from_str(&json.stdout).expect("JSON");
     let query = &rows[0];
@@ -254,12 +262,12 @@ fn outdated_names_rejected_values_of_breaking_upgrade() {
 fn outdated_lists_deprecated_dependencies_and_no_downgrades() {
     let project = Project::new(Registry::start(), r#"{ "schemas": { "SearchQuery": "latest" } }"#);
     assert!(project.lock(&[]).success());
-    let below = ["deprecate", "schema/SearchFilters@1.0.0", "--message", "nobody filters"];
+    let below = ["deprecate", "--yes", "schema/SearchFilters@1.0.0", "--message", "nobody filters"];
     project.registry.run(&below);
     let outdated = project.run(&["outdated", "--exit-code"], &[]);
     assert_eq!(outdated.code, 5, "{outdated:?}");
     assert!(outdated.stdout.contains("nobody filters"), "{outdated:?}");
-    assert!(outdated.stderr.contains("0 of 1 requirements are not up to date, and 1 of"));
+    assert!(outdated.stderr.contains("0 of 1 requirements are outdated, and 1 dep"));
 
     let file = project.path("preview.json");
     let preview = r#"{ "schemaVersion": "2.0", "schemas": [

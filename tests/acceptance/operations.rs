@@ -179,7 +179,7 @@ async fn invalid_configuration_changes_nothing() {
         upstream.url
     );
     gateway.configure(&options(&bad, "{ inputValidation: dney }", ""));
-    let refused = ctl(&gateway, &["reload"]);
+    let refused = ctl(&gateway, &["reload", "--yes"]);
     assert_eq!(refused.code, 1, "{refused:?}");
     for told in ["2 problems", "  line 7: ", "`dney` is none of deny, warn, ignore", "colour"] {
         assert!(refused.stderr.contains(told), "{told}: {}", refused.stderr);
@@ -194,8 +194,8 @@ async fn invalid_configuration_changes_nothing() {
     assert!(metrics.contains(r#"gateway_config_reloads_total{outcome="refused"}"#), "{metrics}");
 
     gateway.configure(&GatewayOptions { more: format!("{}name: other\n", good.more), ..good });
-    let taken = ctl(&gateway, &["reload"]);
-    assert!(taken.success() && taken.stdout.contains("name has changed"), "{taken:?}");
+    let taken = ctl(&gateway, &["reload", "--yes"]);
+    assert!(taken.success() && taken.stdout.contains("`name` has changed"), "{taken:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -213,7 +213,7 @@ async fn operator_stops_and_starts_target() {
     let slow = tokio::spawn(slow_call(gateway.mcp_url()));
     eventually("it is busy", || async { targets(&gateway).to_string().contains(r#""running":1"#) })
         .await;
-    assert!(ctl(&gateway, &["stop", "fetch-server@1.2.3"]).success());
+    assert!(ctl(&gateway, &["drain", "--yes", "fetch-server@1.2.3"]).success());
     let refused = fetch(&gateway, "https://example.com/").await;
     assert!(refused.is_tool_error(), "{refused:?}");
     assert!(refused.text().contains("was stopped by an operator"), "{refused:?}");
@@ -227,14 +227,14 @@ async fn operator_stops_and_starts_target() {
     );
     let looked = ctl(&gateway, &["check", "fetch-server@1.2.3"]);
     assert!(looked.code == 1 && looked.stderr.contains("is stopped; start it"), "{looked:?}");
-    assert!(ctl(&gateway, &["start", "fetch-server@1.2.3"]).success());
+    assert!(ctl(&gateway, &["undrain", "--yes", "fetch-server@1.2.3"]).success());
     eventually("it is up again", || async { state(&gateway, fetching) == "up" }).await;
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");
 
     assert_eq!(children(gateway.process.id()).len(), 1);
-    assert!(ctl(&gateway, &["stop", "time-server@1.0.0"]).success());
+    assert!(ctl(&gateway, &["drain", "--yes", "time-server@1.0.0"]).success());
     eventually("its child is gone", || async { children(gateway.process.id()).is_empty() }).await;
-    let unknown = ctl(&gateway, &["stop", "nobody@1.0.0"]);
+    let unknown = ctl(&gateway, &["drain", "--yes", "nobody@1.0.0"]);
     assert!(unknown.code == 1 && unknown.stderr.contains("no target is configured"), "{unknown:?}");
 }
 

@@ -100,7 +100,8 @@ async fn lifecycle_changes_appear_in_history() {
     let registry = Registry::start();
     registry.apply_example();
     let key = "tool/get_webpage@1.0.0";
-    let deprecated = registry.ctl(&["deprecate", key, "--message", "use fetch", "--author", "ada"]);
+    let deprecated =
+        registry.ctl(&["deprecate", "--yes", key, "--message", "use fetch", "--author", "ada"]);
     assert!(deprecated.success(), "{deprecated:?}");
     let history = registry.ctl(&["history", "tool", "get_webpage", "--output", "json"]);
     assert!(history.stdout.contains("deprecate"), "{}", history.stdout);

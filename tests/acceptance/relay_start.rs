@@ -54,7 +54,7 @@ async fn relay_database_is_promoted_only_explicitly() {
     registry.apply_example();
     let mut relay = registry.start_relay(&["--follow-name", "near"]);
     eventually("the relay has it", || async { relay.revision().await == 1 }).await;
-    let listed = registry.json(&["gateways"]);
+    let listed = registry.json(&["fleet", "list"]);
     assert_eq!(
         (listed[0]["gateway"].as_str(), listed.as_array().map(Vec::len)),
         (Some("near"), Some(1))

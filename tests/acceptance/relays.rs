@@ -66,7 +66,7 @@ async fn relays_serve_registry_state_and_reject_writes() {
         assert_eq!(far.run(question), registry.run(question), "{question:?}");
     }
     let file = root().join("examples/registry-v2.json");
-    let refused = far.ctl(&["deprecate", "tool/fetch@1.2.3"]);
+    let refused = far.ctl(&["deprecate", "--yes", "tool/fetch@1.2.3"]);
     assert!(refused.stderr.contains("is a read-only relay") && !refused.success(), "{refused:?}");
     assert!(refused.stderr.contains(&near.address), "{refused:?}");
     let unsigned = far.ctl(&["audit", "key"]);

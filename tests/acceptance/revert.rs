@@ -80,17 +80,17 @@ async fn revert_restores_lifecycles_and_settings() {
     let backend = Backend::start();
     let registry = imported(&backend, &["1.0.0"]);
     let tool = "tool/fetch@1.0.0";
-    registry.run(&["deprecate", tool, "-m", "slow", "--sunset", "2027-01-31"]);
-    registry.run(&["retire", tool, "-m", "gone"]);
+    registry.run(&["deprecate", "--yes", tool, "-m", "slow", "--sunset", "2027-01-31"]);
+    registry.run(&["retire", "--yes", tool, "-m", "gone"]);
     registry.run(&["revert", "3", "--yes", "-m", "too early"]);
     let shown = registry.run(&["get", tool]);
     assert!(shown.contains("deprecated since revision 4: slow"), "{shown}");
     assert!(shown.contains("2027-01-31"), "{shown}");
     assert!(registry.run(&["show", "4"]).contains("too early"));
 
-    registry.run(&["compatibility", "tool/fetch", "full"]);
-    registry.run(&["archive", "tool/fetch"]);
-    registry.run(&["transfer", "tool/fetch", "web-team"]);
+    registry.run(&["compatibility", "set", "--yes", "tool/fetch", "full"]);
+    registry.run(&["archive", "--yes", "tool/fetch"]);
+    registry.run(&["transfer", "--yes", "tool/fetch", "web-team"]);
     for (revision, set) in
         [("5", "inherited"), ("6", "unarchive tool/fetch"), ("7", "owner of tool/fetch")]
     {
@@ -118,8 +118,8 @@ async fn revert_explains_conflicts() {
     assert!(needed.stderr.contains("tool/read@1.0.0 -> tool/fetch@1.0.0"), "{needed:?}");
     assert_eq!(registry.revision().await, 2);
 
-    registry.run(&["deprecate", "tool/read@1.0.0", "-m", "old"]);
-    registry.run(&["retire", "tool/read@1.0.0", "-m", "gone"]);
+    registry.run(&["deprecate", "--yes", "tool/read@1.0.0", "-m", "old"]);
+    registry.run(&["retire", "--yes", "tool/read@1.0.0", "-m", "gone"]);
     let changed = registry.ctl(&["revert", "3", "--yes"]);
     assert_eq!(changed.code, 1, "{changed:?}");
     let reason = "tool/read@1.0.0 was changed again in revision 4; revert that revision first";
@@ -133,7 +133,7 @@ async fn revert_keeps_later_deprecation() {
     let backend = Backend::start();
     let registry = imported(&backend, &["1.0.0"]);
     let tool = "tool/fetch@1.0.0";
-    registry.run(&["deprecate", tool, "-m", "slow"]);
+    registry.run(&["deprecate", "--yes", tool, "-m", "slow"]);
     let refused = registry.ctl(&["revert", "1", "--yes"]);
     assert_eq!(refused.code, 1, "{refused:?}");
     let reason = "tool/fetch@1.0.0 was changed again in revision 2; revert that revision first";
@@ -154,7 +154,7 @@ async fn import_of_retired_version_suggests_restore() {
     assert_eq!(registry.revision().await, 2, "{again}");
     let retired = "server/web@1.0.0, tool/fetch@1.0.0 stay retired; `registryctl restore ";
     assert!(again.contains(retired), "{again}");
-    registry.run(&["restore", "server/web@1.0.0"]);
+    registry.run(&["restore", "--yes", "server/web@1.0.0"]);
     let again = import_again(&registry, &backend, "1.0.0");
     assert!(!again.contains("server/web@1.0.0 stay"), "{again}");
     assert!(again.contains("tool/fetch@1.0.0 stays retired"), "{again}");
@@ -214,10 +214,10 @@ async fn retire_with_tools_misses_no_version_registered_meanwhile() {
 async fn retire_with_tools_retires_server_and_tools() {
     let backend = Backend::start();
     let registry = imported(&backend, &["1.0.0", "1.1.0"]);
-    let usage = registry.ctl(&["retire", "server/web"]);
+    let usage = registry.ctl(&["retire", "--yes", "server/web"]);
     assert_eq!(usage.code, 2, "{usage:?}");
     assert!(usage.stderr.contains("--with-tools"), "{usage:?}");
-    assert_eq!(registry.ctl(&["retire", "tool/fetch@1.0.0", "--with-tools"]).code, 2);
+    assert_eq!(registry.ctl(&["retire", "--yes", "tool/fetch@1.0.0", "--with-tools"]).code, 2);
 
     let one = ["retire", "server/web@1.0.0", "--with-tools", "-m", "replaced"];
     let planned = registry.run(&[&one[..], &["--dry-run"]].concat());

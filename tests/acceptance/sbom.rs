@@ -165,9 +165,9 @@ fn what_holds_on(database: Option<&str>) {
     assert_eq!(take(&registry, &[]), first, "after a restart the bytes are others");
     registry.apply_file(&root().join("examples/new-version.json"));
     let replacement = ["--replacement", "tool/get_webpage@1.0.0", "--sunset", "2027-01-31"];
-    let deprecate = ["deprecate", "tool/fetch@1.2.3", "--message", "old"];
+    let deprecate = ["deprecate", "--yes", "tool/fetch@1.2.3", "--message", "old"];
     registry.run(&[&deprecate[..], &replacement].concat());
-    registry.run(&["transfer", "tool/fetch", "web-team"]);
+    registry.run(&["transfer", "--yes", "tool/fetch", "web-team"]);
     let now = take(&registry, &[]);
     assert_ne!(now, first);
     for said in ["web-team", "2027-01-31", "tool/get_webpage@1.0.0", "deprecated"] {
@@ -190,7 +190,7 @@ fn what_holds_on(database: Option<&str>) {
 fn who_had_it_then(registry: &Registry) {
     let has = |at: &str| {
         registry
-            .run(&["sbom", "who-has", "schema/SearchFilters@1.0.0", "--at", at])
+            .run(&["sbom", "where-used", "schema/SearchFilters@1.0.0", "--at", at])
             .contains("schema/SearchQuery@1.1.0")
     };
     assert!(has("2") && !has("1"));
@@ -220,7 +220,7 @@ async fn missing_entity_has_no_bill() {
     assert_eq!((missing.code, missing.stdout.as_str()), (1, ""));
     let wanted = "tool/fetch@9.9.9 is not registered at revision 1; registered versions: 1.2.3";
     assert!(missing.stderr.contains(wanted), "{missing:?}");
-    let nobody = registry.ctl(&["sbom", "who-has", "tool/nobody"]);
+    let nobody = registry.ctl(&["sbom", "where-used", "tool/nobody"]);
     assert!(nobody.code == 1 && nobody.stderr.contains("no version of that name is"), "{nobody:?}");
     for usage in [
         &["sbom", "export"][..],
@@ -246,14 +246,14 @@ async fn missing_entity_has_no_bill() {
 async fn holders_are_listed_with_paths() {
     let registry = Registry::start();
     fill(&registry);
-    let who_has = ["sbom", "who-has", "tool/fetch@1.2.3", "--output", "json"];
+    let who_has = ["sbom", "where-used", "tool/fetch@1.2.3", "--output", "json"];
     for (kind, one) in
         [("agent", "agent/research-agent@2.1.0"), ("server", "server/fetch-server@1.2.3")]
     {
         let found = json(&registry.run(&[&who_has[..], &["--kind", kind]].concat()));
         let holders: BTreeSet<&str> =
-            found.as_array().expect("a list").iter().filter_map(|h| h["holder"].as_str()).collect();
-        // Exactly the entities whose bill contains it.
+            found.as_array().expect("a list").iter().filter_map(|h| h["user"].as_str()).collect();
+        // Whoever has it in its bill, and nobody else.
         let listed = registry.run(&["list", kind, "--output", "json"]);
         for entity in json(&listed).as_array().expect("a list") {
             let text = |name: &str| entity[name].as_str().expect("text");
@@ -263,7 +263,7 @@ async fn holders_are_listed_with_paths() {
         }
         assert!(holders.contains(one), "{holders:?}");
     }
-    let table = registry.run(&["sbom", "who-has", "schema/SearchFilters"]);
+    let table = registry.run(&["sbom", "where-used", "schema/SearchFilters"]);
     assert!(table.contains(" → schema/SearchQuery@1.0.0 → schema/SearchFilters@1.0.0"), "{table}");
     pages_have_all_of_it(&registry).await;
 }
@@ -304,7 +304,7 @@ fn bills_are_compared_across_files_formats_and_versions() {
     let same = registry.ctl(&["sbom", "diff", old, "all"]);
     assert_eq!((same.code, same.stdout.as_str()), (0, ""), "{same:?}");
     registry.apply_file(&root().join("examples/new-version.json"));
-    registry.run(&["deprecate", "tool/fetch@1.2.3"]);
+    registry.run(&["deprecate", "--yes", "tool/fetch@1.2.3"]);
     let changed = registry.ctl(&["sbom", "diff", old, "all"]);
     assert_eq!((changed.code, changed.stderr.as_str()), (1, ""));
     let has = |start: &str, end: &str| {

@@ -63,8 +63,8 @@ async fn scoped_gateway_holds_only_needed_entities() {
     let newer = ModernClient::agent(&gateway.mcp_url(), "research-agent", "2.2.0");
     assert!(newer.tool_names().await.contains(&"search_documents".to_owned()));
 
-    // Deprecated versions leave wildcard scopes.
-    registry.run(&["deprecate", "agent/research-agent@2.1.0", "--message", "use 2.2.0"]);
+    // What is not active any more leaves.
+    registry.run(&["deprecate", "--yes", "agent/research-agent@2.1.0", "--message", "use 2.2.0"]);
     copy_with(&gateway, "agents", 1).await;
 
     // The cache is used without the registry.

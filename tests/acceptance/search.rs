@@ -54,7 +54,7 @@ async fn filled(registry: &Registry) {
     assert_eq!(first(registry, "serch documnts").await, "tool/search_documents@1.0.0");
     registry.apply_file(&root().join("examples/new-version.json"));
     register(registry, "Zeppelin", "ada").await;
-    registry.run(&["deprecate", "tool/get_webpage@1.0.0", "--message", "use fetch"]);
+    registry.run(&["deprecate", "--yes", "tool/get_webpage@1.0.0", "--message", "use fetch"]);
 }
 
 async fn first(registry: &Registry, query: &str) -> String {
@@ -119,10 +119,10 @@ async fn lifecycle_counts(registry: &Registry) {
         |state: v1::LifecycleState| Request { lifecycle: vec![state.into()], ..Default::default() };
     let deprecated = found(registry, state(v1::LifecycleState::Deprecated)).await;
     assert_eq!(deprecated, ["tool/get_webpage@1.0.0"]);
-    registry.run(&["retire", "tool/get_webpage@1.0.0", "--force", "it is gone"]);
+    registry.run(&["retire", "--yes", "tool/get_webpage@1.0.0", "--force", "it is gone"]);
     assert!(!found(registry, words("get_webpage")).await.contains(&deprecated[0]));
     assert_eq!(found(registry, state(v1::LifecycleState::Retired)).await, deprecated);
-    registry.run(&["restore", "tool/get_webpage@1.0.0"]);
+    registry.run(&["restore", "--yes", "tool/get_webpage@1.0.0"]);
     assert_eq!(first(registry, "get_webpage").await, deprecated[0]);
 }
 
@@ -176,10 +176,10 @@ async fn bad_requests_are_refused(registry: &Registry) {
 fn the_command_line_shows_it(registry: &Registry) {
     let text = registry.run(&["search", "serch", "documnts"]);
     assert!(text.starts_with("tool   search_documents@1.1.0\n"), "{text}");
-    registry.run(&["deprecate", "tool/get_webpage@1.0.0", "--message", "use fetch"]);
+    registry.run(&["deprecate", "--yes", "tool/get_webpage@1.0.0", "--message", "use fetch"]);
     let text = registry.run(&["search", "get_webpage"]);
     assert!(text.contains("get_webpage@1.0.0  [deprecated: use fetch]"), "{text}");
-    assert!(registry.run(&["search", "qqqqqq"]).contains("nothing found"));
+    assert!(registry.run(&["search", "qqqqqq"]).contains("no results"));
     let text = registry.run(&["search", "--kind", "agent", "-n", "2"]);
     assert!(text.contains("2 of 5 results"), "{text}");
     let json = registry.run(&["search", "fetch", "--kind", "tool", "--output", "json"]);

@@ -1,6 +1,6 @@
 //! One registered tool against what its server lists: what differs, and what that means.
 //!
-//! Differences are those of `registryctl verify --live`, by the same code.
+//! Differences are those of `registryctl drift`, by the same code.
 
 use std::{collections::BTreeMap, sync::Arc};
 

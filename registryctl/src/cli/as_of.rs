@@ -1,19 +1,20 @@
-//! As of when a read answers.
+//! The point in time of a read.
 
 use clap::Args;
 use registry_core::PointInTime;
 use registry_proto::v1;
 
-/// As of when a read answers.
+/// The point in time of a read. Default: now.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct AtArgs {
-    /// As it was after this revision, or at this time: 42, 2026-01-31 (its end) or
-    /// 2026-01-31T12:00:00Z
+pub(crate) struct AsOfArgs {
+    /// Read the registry as of a revision or a time: 42, 2026-01-31 or 2026-01-31T12:00:00Z
+    ///
+    /// A date means its end, in UTC.
     #[arg(long, value_name = "REVISION|TIME")]
     pub(crate) at: Option<PointInTime>,
 }
 
-impl AtArgs {
+impl AsOfArgs {
     pub(crate) fn message(&self) -> Option<v1::At> {
         self.at.map(v1::At::from)
     }

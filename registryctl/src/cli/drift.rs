@@ -1,26 +1,24 @@
-//! The arguments of `verify`.
+//! The arguments of `drift`.
 
 use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args, ValueEnum};
 use registry_core::{Key, Kind, live::Class};
 
-use super::{live::LiveArgs, unrepeated::unrepeated};
+use super::{live::LiveArgs, redacted::redacted};
 
 #[derive(Debug, Args)]
-pub(crate) struct VerifyArgs {
-    /// Compare live servers with what is registered of them
-    #[arg(long, required = true)]
-    pub(crate) live: bool,
-    /// A registered server and where it is: NAME@VERSION=URL or NAME@VERSION=stdio:COMMAND; may be
-    /// given several times
+pub(crate) struct DriftArgs {
+    /// A registered server and its address; may be repeated
+    ///
+    /// NAME@VERSION=URL, or NAME@VERSION=stdio:COMMAND to start a program.
     #[arg(long = "target", value_name = "SERVER", required_unless_present = "config",
-          value_parser = unrepeated::<LiveTarget>())]
+          value_parser = redacted::<LiveTarget>())]
     pub(crate) targets: Vec<LiveTarget>,
-    /// Take the `targets` of this configuration of a gateway
+    /// Check the `targets` of a gateway's configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// End with 1 if there is such a difference
+    /// Exit with 1 for differences of these classes
     #[arg(long, value_enum, value_name = "CLASS", value_delimiter = ',',
           default_values = ["undecided", "suspicious", "breaking"])]
     pub(crate) fail_on: Vec<FailOn>,
@@ -28,18 +26,18 @@ pub(crate) struct VerifyArgs {
     pub(crate) reach: LiveArgs,
 }
 
-/// Which differences are failures.
+/// A class of differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
-    /// Words for people
+    /// Texts for people
     Cosmetic,
-    /// More than before
+    /// Additions that no caller notices
     Compatible,
-    /// Neither compatible nor breaking could be shown
+    /// Compatibility could not be decided
     Undecided,
-    /// Words that speak to the model, or hide something
+    /// Texts that address the model, or hidden characters
     Suspicious,
-    /// Callers may fail
+    /// Calls may fail
     Breaking,
 }
 
@@ -55,21 +53,22 @@ impl FailOn {
     }
 }
 
-/// A registered server and where it is.
+/// A registered server and its address.
 #[derive(Debug, Clone)]
 pub(crate) struct LiveTarget {
     pub(crate) server: Key,
-    pub(crate) place: String,
+    /// A URL, or `stdio:COMMAND`.
+    pub(crate) address: String,
 }
 
 impl FromStr for LiveTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = "it is not of the form NAME@VERSION=URL or NAME@VERSION=stdio:COMMAND";
-        let (server, place) = text.split_once('=').ok_or(form)?;
+        let form = "expected NAME@VERSION=URL or NAME@VERSION=stdio:COMMAND";
+        let (server, address) = text.split_once('=').ok_or(form)?;
         let (name, version) = server.rsplit_once('@').ok_or(form)?;
         let server = Key::parse(Kind::Server, name, version).map_err(|e| e.to_string())?;
-        Ok(Self { server, place: place.to_owned() })
+        Ok(Self { server, address: address.to_owned() })
     }
 }

@@ -1,6 +1,6 @@
-//! `compat`: whether one version can take the place of another, with an example if it cannot.
+//! `compatibility check`: whether one version can replace another, with a counterexample if not.
 //!
-//! Compared here with the code that the registry uses.
+//! The comparison runs locally, with the code of the registry.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,27 +19,27 @@ use serde::Serialize;
 use super::{Session, get, rejected, validate};
 use crate::{
     batch::Batch,
-    cli::{CompatArgs, Direction, Format},
+    cli::{CheckCompatibilityArgs, Direction, Format},
     client::Client,
     comparison::ComparisonView,
     failure::Failure,
     report::Finding,
 };
 
-pub(super) async fn run(session: &Session, args: &CompatArgs) -> Result<(), Failure> {
+pub(super) async fn run(session: &Session, args: &CheckCompatibilityArgs) -> Result<(), Failure> {
     let (old, new) = args.versions.keys()?;
     if old.kind != new.kind {
-        return Err(Failure::Usage(format!("{old} and {new} are not of one kind")));
+        return Err(Failure::Usage(format!("{old} and {new} have different kinds")));
     }
-    let mut known = Known::of(session, args)?;
-    known.read(session, &[&old, &new]).await?;
-    let (before, after) = (known.entity(&old)?, known.entity(&new)?);
+    let mut documents = Documents::from_files(session, args)?;
+    documents.read(session, &[&old, &new]).await?;
+    let (before, after) = (documents.entity(&old)?, documents.entity(&new)?);
     let direction = match args.direction {
         Direction::Backward => compatibility::CompatibilityDirection::Backward,
         Direction::Forward => compatibility::CompatibilityDirection::Forward,
         Direction::Full => compatibility::CompatibilityDirection::Full,
     };
-    let resolve = |key: &Key| known.documents.get(key).map(|document| document.entity());
+    let resolve = |key: &Key| documents.by_key.get(key).map(|document| document.entity());
     let comparison = compare(before, after, direction, &resolve, &mut Budget::for_pair());
     let compared = ReplacementComparison {
         old: old.version.clone(),
@@ -53,16 +53,15 @@ pub(super) async fn run(session: &Session, args: &CompatArgs) -> Result<(), Fail
     }
 }
 
-/// The documents that were read so far.
-struct Known {
-    documents: HashMap<Key, Arc<Document>>,
+/// The documents of files and of the registry.
+struct Documents {
+    by_key: HashMap<Key, Arc<Document>>,
 }
 
-impl Known {
-    /// What the files have.
-    fn of(session: &Session, args: &CompatArgs) -> Result<Self, Failure> {
+impl Documents {
+    fn from_files(session: &Session, args: &CheckCompatibilityArgs) -> Result<Self, Failure> {
         let batch = Batch::read(&args.files)?;
-        // What the files refer to may be in the registry, but what is no schema cannot be compared.
+        // References may be in the registry. Only invalid schemas prevent the comparison.
         let planned = rules::plan(&validate::empty(), batch.proposals()).diagnostics;
         let invalid = planned.iter().filter(|found| found.code == Code::SchemaInvalid);
         let report = batch.report(invalid.map(Finding::from).collect());
@@ -72,10 +71,10 @@ impl Known {
         }
         let documents = batch.proposals().iter().filter_map(Proposed::document);
         let by_key = documents.map(|document| (document.key().clone(), Arc::clone(document)));
-        Ok(Self { documents: by_key.collect() })
+        Ok(Self { by_key: by_key.collect() })
     }
 
-    /// Reads these and all schemas that they lead to; asks the registry for what no file has.
+    /// Reads these entities and all schemas that they reference, from files or else from the registry.
     async fn read(&mut self, session: &Session, keys: &[&Key]) -> Result<(), Failure> {
         let mut client = None;
         let mut waiting: VecDeque<Key> = keys.iter().map(|key| (*key).clone()).collect();
@@ -84,45 +83,51 @@ impl Known {
             if !seen.insert(key.clone()) {
                 continue;
             }
-            if !self.documents.contains_key(&key) {
+            if !self.by_key.contains_key(&key) {
                 let client = match &client {
                     Some(client) => client,
                     None => client.insert(session.connect().await?),
                 };
-                self.documents.insert(key.clone(), fetch(client, &key).await?);
+                self.by_key.insert(key.clone(), fetch(client, &key).await?);
             }
-            let edges = self.documents[&key].edges();
+            let edges = self.by_key[&key].edges();
             waiting.extend(edges.iter().filter(|edge| edge.kind == Kind::Schema).cloned());
         }
         Ok(())
     }
 
     fn entity(&self, key: &Key) -> Result<&Entity, Failure> {
-        let document = self.documents.get(key);
-        document.map(|document| document.entity()).ok_or_else(|| Failure::answer("no document"))
+        let document = self.by_key.get(key);
+        document
+            .map(|document| document.entity())
+            .ok_or_else(|| Failure::invalid_response("no document"))
     }
 }
 
 async fn fetch(client: &Client, key: &Key) -> Result<Arc<Document>, Failure> {
     let record = get::fetch(client, key, None).await?;
-    let digest = Digest::parse(&record.digest).map_err(Failure::answer)?;
-    let bytes = record.document.ok_or_else(|| Failure::answer("no document"))?;
-    let document = Document::verify(key.kind, bytes, digest).map_err(Failure::answer)?;
+    let digest = Digest::parse(&record.digest).map_err(Failure::invalid_response)?;
+    let bytes = record.document.ok_or_else(|| Failure::invalid_response("no document"))?;
+    let document = Document::verify(key.kind, bytes, digest).map_err(Failure::invalid_response)?;
     Ok(Arc::new(document))
 }
 
 fn show(session: &Session, (old, new): (&Key, &Key), view: &ComparisonView) -> Result<(), Failure> {
     let screen = session.screen;
     if screen.format == Format::Json {
-        return screen.json(&CompatView { old: old.to_string(), new: new.to_string(), view });
+        return screen.json(&CompatibilityView {
+            old: old.to_string(),
+            new: new.to_string(),
+            view,
+        });
     }
     screen.line(&format!("{old} -> {new}: {}", view.outcome))?;
     view.show(screen)
 }
 
-/// The result for scripts.
+/// The JSON result.
 #[derive(Serialize)]
-struct CompatView<'a> {
+struct CompatibilityView<'a> {
     old: String,
     new: String,
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! `verify --live`: live servers against the registry, for people and for CI.
+//! `drift`: compares live servers with their registered definitions.
 
 mod targets;
 
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::Session;
 use crate::{
-    cli::{Format, VerifyArgs},
+    cli::{DriftArgs, Format},
     failure::Failure,
     follow::Follower,
     live::{self, Target},
@@ -22,12 +22,12 @@ use crate::{
     style::Paint,
 };
 
-/// How many servers are asked at once.
-const AT_ONCE: usize = 8;
+/// Number of concurrent connections.
+const CONCURRENCY: usize = 8;
 
-/// What was found about one server.
+/// The differences of one server.
 #[derive(Serialize)]
-struct Verified {
+struct ServerDrift {
     server: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -36,53 +36,53 @@ struct Verified {
     failure: Option<Failure>,
 }
 
-/// The result for scripts.
+/// The JSON result.
 #[derive(Serialize)]
 struct Outcome<'a> {
     revision: u64,
     failed: bool,
-    servers: &'a [Verified],
+    servers: &'a [ServerDrift],
 }
 
-pub(super) async fn run(session: &Session, args: VerifyArgs) -> Result<(), Failure> {
-    let targets = targets::of(&args)?;
+pub(super) async fn run(session: &Session, args: DriftArgs) -> Result<(), Failure> {
+    let targets = targets::collect(&args)?;
     let client = session.connect().await?;
     let head = client.head().await?;
     let catalog = Follower::open(&client, None).await?.catalog(head).await?;
-    let progress = Progress::bar("asking", targets.len() as u64);
+    let progress = Progress::bar("checking", targets.len() as u64);
     let (catalog, bar) = (&catalog, &progress);
-    let asked = stream::iter(targets).map(|(server, target)| async move {
-        let verified = verify(catalog, server, &target).await;
+    let checked = stream::iter(targets).map(|(server, target)| async move {
+        let drift = check(catalog, server, &target).await;
         bar.advance(1);
-        verified
+        drift
     });
-    let verified: Vec<_> = asked.buffered(AT_ONCE).collect().await;
+    let servers: Vec<_> = checked.buffered(CONCURRENCY).collect().await;
     drop(progress);
     let fails = |class: Class| args.fail_on.iter().any(|fail_on| fail_on.class() == class);
-    let all = || verified.iter().flat_map(|one| &one.differences);
+    let all = || servers.iter().flat_map(|one| &one.differences);
     let failing = all().filter(|difference| fails(difference.class)).count();
-    let is_failed = failing > 0 || verified.iter().any(|one| one.failure.is_some());
+    let is_failed = failing > 0 || servers.iter().any(|one| one.failure.is_some());
     if session.screen.format == Format::Json {
         let revision = catalog.revision().0;
-        session.screen.json(&Outcome { revision, failed: is_failed, servers: &verified })?;
+        session.screen.json(&Outcome { revision, failed: is_failed, servers: &servers })?;
     } else {
-        show(session.screen, &verified)?;
+        show(session.screen, &servers)?;
     }
     if failing > 0 {
         let noun = if failing == 1 { "difference" } else { "differences" };
-        return Err(Failure::Rejected(format!("{failing} {noun} that should not be")));
+        return Err(Failure::Rejected(format!("{failing} {noun} of the classes in --fail-on")));
     }
-    verified.into_iter().find_map(|one| one.failure).map_or(Ok(()), Err)
+    servers.into_iter().find_map(|one| one.failure).map_or(Ok(()), Err)
 }
 
-async fn verify(catalog: &Catalog, server: Key, target: &Target) -> Verified {
+async fn check(catalog: &Catalog, server: Key, target: &Target) -> ServerDrift {
     let compared = differences(catalog.clone(), server.clone(), target).await;
     let server = server.to_string();
     match compared {
-        Ok(differences) => Verified { server, error: None, differences, failure: None },
+        Ok(differences) => ServerDrift { server, error: None, differences, failure: None },
         Err(failure) => {
             let error = Some(failure.to_string());
-            Verified { server, error, differences: Vec::new(), failure: Some(failure) }
+            ServerDrift { server, error, differences: Vec::new(), failure: Some(failure) }
         }
     }
 }
@@ -93,15 +93,15 @@ async fn differences(
     target: &Target,
 ) -> Result<Vec<LiveDifference>, Failure> {
     let started = Instant::now();
-    let said = live::ask(target).await?;
-    let compared = target.work(started, move || compare(&catalog, &server, &said)).await?;
+    let live = live::list_tools(target).await?;
+    let compared = target.process(started, move || compare(&catalog, &server, &live)).await?;
     compared.map_err(|e| Failure::Rejected(e.to_string()))
 }
 
-fn show(screen: Screen, verified: &[Verified]) -> Result<(), Failure> {
-    let mut table = TextTable::new(&["CLASS", "SERVER", "TOOL", "WHERE", "WHAT"]);
+fn show(screen: Screen, servers: &[ServerDrift]) -> Result<(), Failure> {
+    let mut table = TextTable::new(&["CLASS", "SERVER", "TOOL", "POINTER", "DIFFERENCE"]);
     let (mut rows, mut equal) = (0, 0);
-    for Verified { server, error, differences, .. } in verified {
+    for ServerDrift { server, error, differences, .. } in servers {
         if let Some(error) = error {
             table.painted(Paint::Bad, ["unknown", server, "", "", error]);
             rows += 1;
@@ -123,5 +123,5 @@ fn show(screen: Screen, verified: &[Verified]) -> Result<(), Failure> {
     if rows > 0 {
         screen.table(&table)?;
     }
-    screen.line(&format!("{equal} of {} servers are as registered", verified.len()))
+    screen.line(&format!("{equal} of {} servers match the registry", servers.len()))
 }

@@ -1,5 +1,4 @@
-//! `export`: the whole registry as one registry-v2 file, as it is (signed by the registry) or as it
-//! was, and proven.
+//! `export`: the registry as one registry-v2 file. The current state is signed by the registry.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -10,17 +9,17 @@ use std::{
 use registry_core::registry_file::{write, write_export};
 
 use super::Session;
-use crate::{cli::ExportArgs, copy, failure::Failure, follow::Follower};
+use crate::{cli::ExportArgs, failure::Failure, follow::Follower, point_in_time};
 
 /// The mode of a new file before the umask of the process.
 const PUBLIC: u32 = 0o666;
-/// The mode of a file that may have secrets.
+/// The mode of a file that may contain secrets.
 const PRIVATE: u32 = 0o600;
 
 pub(super) async fn run(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
-    let catalog = if let Some(at) = args.at.at {
-        copy::fetch(&client, at).await?
+    let catalog = if let Some(at) = args.as_of.at {
+        point_in_time::fetch(&client, at).await?
     } else {
         let head = client.head().await?;
         Follower::open(&client, None).await?.catalog(head).await?
@@ -29,7 +28,7 @@ pub(super) async fn run(session: &Session, args: &ExportArgs) -> Result<(), Fail
     save(session, args.out.as_deref(), &bytes)
 }
 
-/// Writes to the file or, where there is none, to standard output.
+/// Writes to the file or, without one, to standard output.
 pub(super) fn save(session: &Session, path: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
     let Some(path) = path else { return session.screen.bytes(bytes) };
     write_with_mode(path, bytes, PUBLIC)
@@ -48,8 +47,7 @@ fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> 
     })
 }
 
-/// Writes beside the file and renames, so that a reader never sees a part of it. An existing file
-/// keeps its permissions, and a symbolic link stays.
+/// Replaces a file atomically. An existing file keeps its permissions, and a symbolic link stays.
 fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let path = if path.is_symlink() { &fs::canonicalize(path)? } else { path };
     let permissions = match fs::metadata(path) {
@@ -70,14 +68,14 @@ fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         fs::rename(&new, path)
     });
     if written.is_err() {
-        // The error of the write is the one to report.
+        // The error of the write is reported instead.
         let _ = fs::remove_file(&new);
         return written;
     }
     sync_directory(path)
 }
 
-/// Creates a temporary file in place of one that a killed process with the same id left.
+/// Creates a temporary file. A killed process with the same id may have left one.
 fn create(new: &Path, mode: u32) -> io::Result<File> {
     match fs::remove_file(new) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),

@@ -1,10 +1,10 @@
-//! `gateways`: who follows the registry, who has followed it, and how far each of them is.
+//! `fleet list`: the gateways that follow the registry or have followed it.
 
 use registry_proto::v1;
 
 use super::Session;
 use crate::{
-    cli::{Format, GatewaysArgs},
+    cli::{FleetListArgs, Format},
     client::{Client, request},
     failure::Failure,
     screen::TextTable,
@@ -12,19 +12,18 @@ use crate::{
     view::{GatewayView, span},
 };
 
-/// Most gateways a page.
+/// Page size of gateways.
 const PAGE_SIZE: u32 = 1_000;
 
-/// What the registry knows of its gateways.
 pub(super) struct Fleet {
     pub(super) gateways: Vec<GatewayView>,
-    /// The head of the log.
+    /// The current revision of the registry.
     pub(super) revision: u64,
-    /// Whether others may be missing.
+    /// Whether the list is limited to the followers of one server.
     pub(super) is_live_only: bool,
 }
 
-pub(super) async fn run(session: &Session, args: GatewaysArgs) -> Result<(), Failure> {
+pub(super) async fn run(session: &Session, args: FleetListArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
     let wanted = v1::ListGatewaysRequest {
         state: args.state().into(),
@@ -44,14 +43,14 @@ pub(super) async fn run(session: &Session, args: GatewaysArgs) -> Result<(), Fai
     session.screen.line(&session.screen.style.paint(Paint::Dim, head))
 }
 
-/// Says that others may be missing.
+/// Warns that the list is limited to the followers of one server.
 pub(super) fn warn_of_live_only() {
     eprintln!(
-        "warning: the registry cannot read its database; these are the followers of one server"
+        "warning: the registry cannot read its database; only followers of one server are listed"
     );
 }
 
-/// Reads pages of gateways until there are no more.
+/// Reads all pages.
 pub(super) async fn fetch(
     client: &Client,
     mut wanted: v1::ListGatewaysRequest,
@@ -73,7 +72,7 @@ fn table(gateways: &[GatewayView]) -> TextTable {
     let mut table = TextTable::new(&[
         "GATEWAY",
         "STATE",
-        "SEEN",
+        "LAST SEEN",
         "VERSION",
         "PRINCIPAL",
         "ADDRESS",
@@ -84,11 +83,11 @@ fn table(gateways: &[GatewayView]) -> TextTable {
         "LAG",
         "BEHIND",
         "CACHE",
-        "REFUSED",
+        "REJECTED",
     ]);
     for gateway in gateways {
         let cache = [gateway.cache_state, &gateway.cache_problem].join(" ");
-        let refused = gateway.refusal.as_ref();
+        let rejection = gateway.rejection.as_ref();
         let cells = [
             gateway.name().to_owned(),
             gateway.state.to_owned(),
@@ -103,11 +102,11 @@ fn table(gateways: &[GatewayView]) -> TextTable {
             gateway.lag.to_string(),
             gateway.lag_seconds.map_or_else(|| "?".to_owned(), span),
             cache.trim_end().to_owned(),
-            refused.map(ToString::to_string).unwrap_or_default(),
+            rejection.map(ToString::to_string).unwrap_or_default(),
         ];
         match gateway {
             GatewayView { state: "gone", .. } => table.painted(Paint::Dim, cells),
-            GatewayView { refusal: Some(_), .. } | GatewayView { cache_state: "failing", .. } => {
+            GatewayView { rejection: Some(_), .. } | GatewayView { cache_state: "failing", .. } => {
                 table.painted(Paint::Bad, cells);
             }
             _ => table.row(cells),

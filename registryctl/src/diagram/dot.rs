@@ -4,25 +4,25 @@ use std::fmt::Write as _;
 
 use registry_core::Kind;
 
-use super::{Mark, Picture, Shape};
+use super::{Diagram, DiagramNode, Mark};
 
-pub(super) fn write(picture: &Picture) -> String {
+pub(super) fn write(diagram: &Diagram) -> String {
     let mut text = format!(
         "digraph registry {{\n  label={};\n  rankdir=LR;\n  node [fontname=\"monospace\", style=filled];\n",
-        quoted(&picture.title)
+        quoted(&diagram.title)
     );
-    for (i, shape) in picture.shapes.iter().enumerate() {
+    for (i, shape) in diagram.nodes.iter().enumerate() {
         // Writing into a string cannot fail.
         let _ = writeln!(text, "  n{i} [label={}, {}];", quoted(&shape.label()), look(shape));
     }
-    for (from, to) in &picture.lines {
+    for (from, to) in &diagram.edges {
         let _ = writeln!(text, "  n{from} -> n{to};");
     }
     text + "}\n"
 }
 
-fn look(shape: &Shape) -> String {
-    let (form, colour) = match shape.kind {
+fn look(shape: &DiagramNode) -> String {
+    let (form, color) = match shape.kind {
         Some(Kind::Schema) => ("note", "#e7f0fd"),
         Some(Kind::Server) => ("box3d", "#f0e9fb"),
         Some(Kind::Tool) => ("box", "#e6f5ea"),
@@ -40,10 +40,10 @@ fn look(shape: &Shape) -> String {
         Mark::Root => ", penwidth=3",
         Mark::Breaks => ", penwidth=3, color=\"#c01c28\"",
     };
-    format!("shape={form}, fillcolor=\"{colour}\"{style}{mark}")
+    format!("shape={form}, fillcolor=\"{color}\"{style}{mark}")
 }
 
-/// A string of DOT: a backslash would begin an escape, as `\N` for the node's name.
+/// A quoted DOT string. Backslashes are escaped: `\N` is the name of the node.
 fn quoted(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
     format!("\"{escaped}\"")

@@ -1,68 +1,64 @@
-//! Where everything in a picture is: layers from left to right, so that each entity is to the
-//! right of what needs it.
+//! Layered layout (Sugiyama) with layers from left to right. Dependencies are to the right of dependents.
 //!
-//! Longest-path layering; within each layer, sweeps that put each entity near the mean of its
-//! neighbours, to have few crossings; lines that pass a layer get a row of their own in it, so that
-//! they do not run through boxes. All in whole numbers, so that the same graph is drawn the same
-//! everywhere. The number of crossings is not minimal: that problem is NP-hard.
+//! Longest-path layering assigns layers. Sweeps order each layer by the mean position of the neighbors,
+//! which reduces crossings; minimal crossings would be NP-hard. An edge that passes a layer gets a row in
+//! it, so that it does not cross boxes. Integers make the layout deterministic.
 
 use std::collections::BTreeSet;
 
 const SWEEPS: usize = 12;
-/// Most places where lines pass a layer; past it, lines go straight from box to box.
+/// Maximum number of bends. Further edges are straight.
 const BENDS: usize = 20_000;
 
-/// The height of a box, and the space that things in a layer take.
+/// The height of a box, and the heights of rows with a box or a bend.
 const BOX: i64 = 28;
 const BOX_ROW: i64 = 44;
 const BEND_ROW: i64 = 14;
-/// The space between layers, and around everything.
+/// The space between layers, and around the diagram.
 const GAP: i64 = 72;
 const MARGIN: i64 = 24;
 
-/// A box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Rect {
     pub(super) x: i64,
     pub(super) y: i64,
     pub(super) width: i64,
     pub(super) height: i64,
 }
 
-/// Where everything is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    pub(super) boxes: Vec<Place>,
-    /// The corners of each line.
-    pub(super) lines: Vec<Vec<(i64, i64)>>,
+    pub(super) boxes: Vec<Rect>,
+    /// The corners of each edge.
+    pub(super) edges: Vec<Vec<(i64, i64)>>,
     pub(super) width: i64,
     pub(super) height: i64,
 }
 
-/// Boxes of these widths and the places where lines pass a layer, in layers.
+/// The cells of the layers: boxes and bends of edges.
 struct Grid {
-    /// The layer of each cell; the boxes come first.
+    /// The layer of each cell; boxes precede bends.
     layer: Vec<usize>,
     boxes: usize,
-    /// Each line as the cells that it goes through.
+    /// The cells of each edge.
     chains: Vec<Vec<usize>>,
-    /// The cells of each layer, from above.
+    /// The cells of each layer, from top to bottom.
     layers: Vec<Vec<usize>>,
 }
 
-/// Lays out boxes of these widths; each line leads from a box to one that it needs.
-pub(super) fn layout(widths: &[i64], lines: &BTreeSet<(usize, usize)>) -> Layout {
-    let mut grid = Grid::new(widths.len(), lines);
+/// Lays out boxes of these widths with edges from dependents to dependencies.
+pub(super) fn layout(widths: &[i64], edges: &BTreeSet<(usize, usize)>) -> Layout {
+    let mut grid = Grid::new(widths.len(), edges);
     for sweep in 0..SWEEPS {
         grid.sweep(sweep % 2 == 0);
     }
     grid.place(widths)
 }
 
-/// The length of the longest way to each node.
-fn depths(count: usize, lines: &BTreeSet<(usize, usize)>) -> Vec<usize> {
+/// The length of the longest path to each node.
+fn depths(count: usize, edges: &BTreeSet<(usize, usize)>) -> Vec<usize> {
     let (mut missing, mut nexts) = (vec![0_usize; count], vec![Vec::new(); count]);
-    for &(from, to) in lines {
+    for &(from, to) in edges {
         missing[to] += 1;
         nexts[from].push(to);
     }
@@ -81,10 +77,10 @@ fn depths(count: usize, lines: &BTreeSet<(usize, usize)>) -> Vec<usize> {
 }
 
 impl Grid {
-    fn new(boxes: usize, lines: &BTreeSet<(usize, usize)>) -> Self {
-        let mut layer = depths(boxes, lines);
-        let mut chains = Vec::with_capacity(lines.len());
-        for &(from, to) in lines {
+    fn new(boxes: usize, edges: &BTreeSet<(usize, usize)>) -> Self {
+        let mut layer = depths(boxes, edges);
+        let mut chains = Vec::with_capacity(edges.len());
+        for &(from, to) in edges {
             let passed = layer[from] + 1..layer[to];
             let mut chain = vec![from];
             if layer.len() + passed.len() <= boxes + BENDS {
@@ -103,12 +99,12 @@ impl Grid {
         Self { layer, boxes, chains, layers }
     }
 
-    /// Orders each layer by the mean place of the neighbours in the layer before, or behind it.
+    /// Orders each layer by the mean position of the neighbors in the previous or the next layer.
     fn sweep(&mut self, rightwards: bool) {
-        let mut neighbours = vec![Vec::new(); self.layer.len()];
+        let mut neighbors = vec![Vec::new(); self.layer.len()];
         for step in self.chains.iter().flat_map(|chain| chain.windows(2)) {
             let (from, to) = (step[0], step[1]);
-            if rightwards { neighbours[to].push(from) } else { neighbours[from].push(to) }
+            if rightwards { neighbors[to].push(from) } else { neighbors[from].push(to) }
         }
         let mut rank = vec![0_u64; self.layer.len()];
         let mut order: Vec<usize> = (0..self.layers.len()).collect();
@@ -119,8 +115,8 @@ impl Grid {
             for (place, cell) in (0..).zip(&self.layers[layer]) {
                 rank[*cell] = place;
             }
-            // A mean as a fraction; who has no neighbours stays where it is.
-            let mean = |cell: &usize| match neighbours[*cell].as_slice() {
+            // The mean as a fraction. Cells without neighbors keep their position.
+            let mean = |cell: &usize| match neighbors[*cell].as_slice() {
                 [] => (rank[*cell], 1),
                 near => (near.iter().map(|n| rank[*n]).sum(), near.len() as u64),
             };
@@ -139,8 +135,8 @@ impl Grid {
         let heights: Vec<i64> =
             self.layers.iter().map(|layer| layer.iter().map(row).sum()).collect();
         let tallest = heights.iter().copied().max().unwrap_or_default();
-        let nowhere = Place { x: 0, y: 0, width: 0, height: 0 };
-        let mut places = vec![nowhere; self.layer.len()];
+        let empty = Rect { x: 0, y: 0, width: 0, height: 0 };
+        let mut places = vec![empty; self.layer.len()];
         let mut x = MARGIN;
         for (layer, height) in self.layers.iter().zip(heights) {
             let width =
@@ -148,21 +144,21 @@ impl Grid {
             let mut y = MARGIN + (tallest - height) / 2;
             for cell in layer {
                 let high = if *cell < self.boxes { BOX } else { 0 };
-                places[*cell] = Place { x, y: y + (row(cell) - high) / 2, width, height: high };
+                places[*cell] = Rect { x, y: y + (row(cell) - high) / 2, width, height: high };
                 y += row(cell);
             }
             x += width + GAP;
         }
-        let lines = self.chains.iter().map(|chain| corners(chain, &places)).collect();
+        let edges = self.chains.iter().map(|chain| corners(chain, &places)).collect();
         let (width, height) = ((x - GAP + MARGIN).max(2 * MARGIN), tallest + 2 * MARGIN);
         places.truncate(self.boxes);
-        Layout { boxes: places, lines, width, height }
+        Layout { boxes: places, edges, width, height }
     }
 }
 
-/// From the right side of the first box, level through each layer on the way, to the left side of
-/// the last.
-fn corners(chain: &[usize], places: &[Place]) -> Vec<(i64, i64)> {
+/// The corners of an edge from the right side of a box to the left side of another, with a level segment in
+/// each layer between.
+fn corners(chain: &[usize], places: &[Rect]) -> Vec<(i64, i64)> {
     let left = |cell: usize| (places[cell].x, places[cell].y + places[cell].height / 2);
     let right = |cell: usize| (places[cell].x + places[cell].width, left(cell).1);
     let mut corners = Vec::with_capacity(2 * chain.len());

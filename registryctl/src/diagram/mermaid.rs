@@ -1,10 +1,10 @@
-//! Mermaid: a flowchart that forges and editors show inside of Markdown.
+//! Mermaid flowcharts, which Markdown viewers display.
 
 use std::fmt::Write as _;
 
 use registry_core::Kind;
 
-use super::{Mark, Picture, Shape};
+use super::{Diagram, DiagramNode, Mark};
 
 const CLASSES: &str = "\
   classDef schema fill:#e7f0fd,stroke:#2b5fa8,color:#1c1c1c
@@ -17,12 +17,12 @@ const CLASSES: &str = "\
   classDef breaks stroke:#c01c28,stroke-width:3px
 ";
 
-pub(super) fn write(picture: &Picture) -> String {
-    let title = serde_json::Value::from(picture.title.as_str());
+pub(super) fn write(diagram: &Diagram) -> String {
+    let title = serde_json::Value::from(diagram.title.as_str());
     let mut text = format!("---\ntitle: {title}\n---\nflowchart LR\n");
-    for (i, shape) in picture.shapes.iter().enumerate() {
+    for (i, shape) in diagram.nodes.iter().enumerate() {
         let label = escaped(&shape.label());
-        // The quotes keep words such as `end` from being read as Mermaid's own.
+        // Quotes prevent that `end` is parsed as a keyword.
         let (begin, end) = match shape.kind {
             Some(Kind::Schema) => ("[/", "/]"),
             Some(Kind::Server) => ("[[", "]]"),
@@ -33,11 +33,11 @@ pub(super) fn write(picture: &Picture) -> String {
         // Writing into a string cannot fail.
         let _ = writeln!(text, "  n{i}{begin}\"{label}\"{end}");
     }
-    for (from, to) in &picture.lines {
+    for (from, to) in &diagram.edges {
         let _ = writeln!(text, "  n{from} --> n{to}");
     }
     text += CLASSES;
-    for (i, shape) in picture.shapes.iter().enumerate() {
+    for (i, shape) in diagram.nodes.iter().enumerate() {
         let classes = classes(shape);
         for class in classes {
             let _ = writeln!(text, "  class n{i} {class}");
@@ -46,7 +46,7 @@ pub(super) fn write(picture: &Picture) -> String {
     text
 }
 
-fn classes(shape: &Shape) -> impl Iterator<Item = &str> {
+fn classes(shape: &DiagramNode) -> impl Iterator<Item = &str> {
     let kind = shape.kind.map(Kind::as_str);
     let lifecycle = Some(shape.lifecycle.as_str());
     let lifecycle = lifecycle.filter(|state| matches!(*state, "deprecated" | "retired"));
@@ -58,7 +58,7 @@ fn classes(shape: &Shape) -> impl Iterator<Item = &str> {
     [kind, lifecycle, mark].into_iter().flatten()
 }
 
-/// A label: Mermaid reads entity codes, HTML and Markdown in it.
+/// An escaped label. Mermaid would interpret entity codes, HTML and Markdown.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,5 +1,4 @@
-//! SVG: boxes by kind, lines to what is needed, a title on everything for pointers and screen
-//! readers.
+//! SVG: a shape for each kind, edges to dependencies, and titles for tooltips and screen readers.
 //!
 //! The file has no scripts, fonts or external references.
 
@@ -8,13 +7,13 @@ use std::fmt::Write as _;
 use registry_core::Kind;
 
 use super::{
-    Mark, Picture, Shape,
-    layout::{Layout, Place, layout},
+    Diagram, DiagramNode, Mark,
+    layout::{Layout, Rect, layout},
 };
 
-/// The longest label that is drawn; the title has all of it.
+/// Maximum length of a drawn label. Titles are complete.
 const LABEL: usize = 56;
-/// Tenths of the width of a character, in the font of the labels.
+/// Width of a character in the font of the labels, in tenths of a pixel.
 const CHARACTER: i64 = 73;
 
 const STYLE: &str = "\
@@ -32,40 +31,40 @@ text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1c1c1c;text-anchor:mi
 .root .box{stroke-width:3}\
 .breaks .box{stroke:#c01c28;stroke-width:3}";
 
-pub(super) fn write(picture: &Picture) -> String {
-    let labels: Vec<String> = picture.shapes.iter().map(|shape| cut(&shape.label())).collect();
+pub(super) fn write(diagram: &Diagram) -> String {
+    let labels: Vec<String> = diagram.nodes.iter().map(|shape| cut(&shape.label())).collect();
     let width = |label: &String| {
         i64::try_from(label.chars().count()).unwrap_or(i64::MAX / CHARACTER) * CHARACTER / 10 + 32
     };
     let widths: Vec<i64> = labels.iter().map(width).collect();
-    let Layout { boxes, lines, width, height } = layout(&widths, &picture.lines);
-    let mut text = head(picture, width, height);
-    for ((from, to), corners) in picture.lines.iter().zip(&lines) {
-        let (from, to) = (&picture.shapes[*from].name, &picture.shapes[*to].name);
+    let Layout { boxes, edges, width, height } = layout(&widths, &diagram.edges);
+    let mut text = head(diagram, width, height);
+    for ((from, to), corners) in diagram.edges.iter().zip(&edges) {
+        let (from, to) = (&diagram.nodes[*from].name, &diagram.nodes[*to].name);
         let corners: Vec<_> = corners.iter().map(|(x, y)| format!("{x},{y}")).collect();
         // Writing into a string cannot fail.
         let _ = writeln!(
             text,
-            "<polyline class=\"line\" points=\"{}\" marker-end=\"url(#tip)\"><title>{} needs {}</title></polyline>",
+            "<polyline class=\"line\" points=\"{}\" marker-end=\"url(#tip)\"><title>{} depends on {}</title></polyline>",
             corners.join(" "),
             escaped(from),
             escaped(to),
         );
     }
-    for ((shape, place), label) in picture.shapes.iter().zip(&boxes).zip(&labels) {
-        text += &drawn(shape, *place, label);
+    for ((shape, rect), label) in diagram.nodes.iter().zip(&boxes).zip(&labels) {
+        text += &draw(shape, *rect, label);
     }
     text + "</svg>\n"
 }
 
-fn head(picture: &Picture, width: i64, height: i64) -> String {
-    let title = escaped(&picture.title);
-    let (entities, lines) = (picture.shapes.len(), picture.lines.len());
+fn head(diagram: &Diagram, width: i64, height: i64) -> String {
+    let title = escaped(&diagram.title);
+    let (entities, lines) = (diagram.nodes.len(), diagram.edges.len());
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"title desc\">\n\
          <title id=\"title\">{title}</title>\n\
-         <desc id=\"desc\">{entities} entities, {lines} direct dependencies; each line leads to what is needed</desc>\n\
+         <desc id=\"desc\">{entities} entities, {lines} direct dependencies; edges point to dependencies</desc>\n\
          <style>{STYLE}</style>\n\
          <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" \
          markerHeight=\"7\" orient=\"auto\"><path d=\"M0,0 8,4 0,8z\" fill=\"#7a7a7a\"/></marker></defs>\n\
@@ -73,7 +72,7 @@ fn head(picture: &Picture, width: i64, height: i64) -> String {
     )
 }
 
-fn drawn(shape: &Shape, place: Place, label: &str) -> String {
+fn draw(shape: &DiagramNode, rect: Rect, label: &str) -> String {
     let mark = match shape.mark {
         Mark::Plain => "",
         Mark::Root => " root",
@@ -81,16 +80,16 @@ fn drawn(shape: &Shape, place: Place, label: &str) -> String {
     };
     let (class, state) = (shape.kind(), escaped(&shape.lifecycle));
     let (title, label) = (escaped(&shape.label()), escaped(label));
-    let (x, y) = (place.x + place.width / 2, place.y + place.height / 2);
+    let (x, y) = (rect.x + rect.width / 2, rect.y + rect.height / 2);
     format!(
         "<g class=\"{class} {state}{mark}\"><title>{title}</title>{}<text x=\"{x}\" y=\"{y}\">{label}</text></g>\n",
-        outline(shape.kind, place)
+        outline(shape.kind, rect)
     )
 }
 
-/// The form of each kind: a sheet, a box with bars, a rounded box, a pill.
-fn outline(kind: Option<Kind>, place: Place) -> String {
-    let Place { x, y, width, height } = place;
+/// The outline of each kind: sheet, barred box, rounded box, pill.
+fn outline(kind: Option<Kind>, rect: Rect) -> String {
+    let Rect { x, y, width, height } = rect;
     let (right, bottom) = (x + width, y + height);
     let rectangle = |radius: i64| {
         format!(
@@ -123,7 +122,7 @@ fn cut(label: &str) -> String {
     label.chars().take(LABEL - 1).chain(['…']).collect()
 }
 
-/// Text of XML; what XML cannot hold is replaced.
+/// Escaped XML text. Characters that XML forbids are replaced.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,32 +1,32 @@
-//! Pictures of a small graph in each form, and of names that are as hostile as texts can be.
+//! Diagrams of a small graph and of hostile names.
 
 use super::*;
 
-fn small() -> Picture {
-    let mut picture = Picture::new("what needs \"In\" <1>".to_owned());
-    picture.add_node("schema/In@1.0.0", "active", Mark::Root);
-    picture.add_node("tool/end@1.0.0", "deprecated", Mark::Breaks);
-    picture.add_node("agent/team/a_b@1.0.0-rc.1+x", "retired", Mark::Plain);
-    picture.add_edge("tool/end@1.0.0", "schema/In@1.0.0");
-    picture.add_edge("tool/end@1.0.0", "server/s@1.0.0");
-    picture.add_edge("agent/team/a_b@1.0.0-rc.1+x", "tool/end@1.0.0");
-    picture
+fn small() -> Diagram {
+    let mut diagram = Diagram::new("dependents of \"In\" <1>".to_owned());
+    diagram.add_node("schema/In@1.0.0", "active", Mark::Root);
+    diagram.add_node("tool/end@1.0.0", "deprecated", Mark::Breaks);
+    diagram.add_node("agent/team/a_b@1.0.0-rc.1+x", "retired", Mark::Plain);
+    diagram.add_edge("tool/end@1.0.0", "schema/In@1.0.0");
+    diagram.add_edge("tool/end@1.0.0", "server/s@1.0.0");
+    diagram.add_edge("agent/team/a_b@1.0.0-rc.1+x", "tool/end@1.0.0");
+    diagram
 }
 
-fn hostile() -> Picture {
-    let mut picture = Picture::new("\"]]>--><script>\u{0}\n\\".to_owned());
+fn hostile() -> Diagram {
+    let mut diagram = Diagram::new("\"]]>--><script>\u{0}\n\\".to_owned());
     let name = "tool/\"]);<&'>\\N\n`$(x)`%%{init}%% #quot;--!>\u{1}\u{ffff}";
-    picture.add_node(name, "\"><odd", Mark::Root);
-    picture.add_edge(name, "gadget/\u{202e}]]>");
-    picture
+    diagram.add_node(name, "\"><odd", Mark::Root);
+    diagram.add_edge(name, "gadget/\u{202e}]]>");
+    diagram
 }
 
 #[test]
-fn graphviz_gets_quoted_labels_and_a_look_for_each_kind() {
+fn dot_quotes_labels_and_styles_kinds() {
     assert_eq!(
         small().write(Output::Dot),
         r##"digraph registry {
-  label="what needs \"In\" <1>";
+  label="dependents of \"In\" <1>";
   rankdir=LR;
   node [fontname="monospace", style=filled];
   n0 [label="schema/In@1.0.0", shape=note, fillcolor="#e7f0fd", penwidth=3];
@@ -42,10 +42,10 @@ fn graphviz_gets_quoted_labels_and_a_look_for_each_kind() {
 }
 
 #[test]
-fn mermaid_gets_quoted_labels_and_classes() {
+fn mermaid_quotes_labels_and_assigns_classes() {
     let text = small().write(Output::Mermaid);
     let expected = r#"---
-title: "what needs \"In\" <1>"
+title: "dependents of \"In\" <1>"
 ---
 flowchart LR
   n0[/"schema/In@1.0.0"/]
@@ -61,7 +61,7 @@ flowchart LR
 }
 
 #[test]
-fn svg_is_xml_with_a_title_on_everything() {
+fn svg_is_valid_xml_with_titles() {
     let text = small().write(Output::Svg);
     let document = roxmltree::Document::parse(&text).unwrap();
     let titles: Vec<_> = document
@@ -72,10 +72,10 @@ fn svg_is_xml_with_a_title_on_everything() {
     assert_eq!(
         titles,
         [
-            "what needs \"In\" <1>",
-            "tool/end@1.0.0 needs schema/In@1.0.0",
-            "tool/end@1.0.0 needs server/s@1.0.0",
-            "agent/team/a_b@1.0.0-rc.1+x needs tool/end@1.0.0",
+            "dependents of \"In\" <1>",
+            "tool/end@1.0.0 depends on schema/In@1.0.0",
+            "tool/end@1.0.0 depends on server/s@1.0.0",
+            "agent/team/a_b@1.0.0-rc.1+x depends on tool/end@1.0.0",
             "schema/In@1.0.0",
             "tool/end@1.0.0 (deprecated)",
             "agent/team/a_b@1.0.0-rc.1+x (retired)",
@@ -90,11 +90,11 @@ fn svg_is_xml_with_a_title_on_everything() {
     let expected =
         ["schema active root", "tool deprecated breaks", "agent retired", "server active"];
     assert_eq!(classes, expected);
-    assert_eq!(text, small().write(Output::Svg), "the same graph gives the same bytes");
+    assert_eq!(text, small().write(Output::Svg), "equal graphs have equal diagrams");
 }
 
 #[test]
-fn no_name_breaks_out_of_its_place() {
+fn hostile_names_are_escaped() {
     let svg = hostile().write(Output::Svg);
     let document = roxmltree::Document::parse(&svg).unwrap();
     assert!(!document.descendants().any(|node| node.tag_name().name() == "script"));
@@ -110,18 +110,18 @@ fn no_name_breaks_out_of_its_place() {
 }
 
 #[test]
-fn a_long_label_is_cut_but_its_title_is_whole() {
-    let mut picture = Picture::new(String::new());
+fn long_labels_are_cut_and_titles_complete() {
+    let mut diagram = Diagram::new(String::new());
     let name = format!("tool/{}@1.0.0", "x".repeat(128));
-    picture.add_node(&name, "active", Mark::Plain);
-    let svg = picture.write(Output::Svg);
+    diagram.add_node(&name, "active", Mark::Plain);
+    let svg = diagram.write(Output::Svg);
     assert!(svg.contains(&format!("<title>{name}</title>")), "{svg}");
     assert!(svg.contains("x…</text>") && !svg.contains("@1.0.0</text>"), "{svg}");
 }
 
 #[test]
-fn nothing_is_a_picture_too() {
-    let empty = Picture::new("nothing".to_owned());
+fn empty_diagrams_are_valid() {
+    let empty = Diagram::new("empty".to_owned());
     roxmltree::Document::parse(&empty.write(Output::Svg)).unwrap();
     assert!(empty.write(Output::Dot).ends_with("}\n"));
 }

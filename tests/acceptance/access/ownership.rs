@@ -140,7 +140,7 @@ async fn token_scope_restricts_writes() {
 
 /// Creates a token over the API and returns its text.
 fn create_by(guarded: &Guarded, token: &str, arguments: &[&str]) -> Result<String, String> {
-    let create = ["token", "create", "--token", token];
+    let create = ["token", "create", "--yes", "--token", token];
     let made = guarded.registry.ctl(&[&create[..], arguments].concat());
     if made.success() { Ok(made.stdout.trim().to_owned()) } else { Err(made.stderr) }
 }
@@ -164,7 +164,7 @@ async fn scoped_admin_manages_only_tokens_within_scopes() {
     let within = [&wanted[..], &["--scope", "server/docs/a"]].concat();
     let made = create_by(&guarded, &held, &within).expect("within its scopes");
     let revoke = |by: &str, token: &str| {
-        guarded.registry.ctl(&["token", "revoke", &token[4..16], "--token", by])
+        guarded.registry.ctl(&["token", "revoke", "--yes", &token[4..16], "--token", by])
     };
     let refused = revoke(&held, &guarded.admin);
     assert!(refused.stderr.contains("reaches `*`"), "{refused:?}");
@@ -237,7 +237,7 @@ async fn token_revoked_at_one_server_is_rejected_everywhere() {
     let mut there = client(&right).await;
     there.list(v1::ListRequest::default()).await.expect("it is known there at once");
     let began = std::time::Instant::now();
-    let revoke = ["token", "revoke", &token[4..16], "--token", &left.admin];
+    let revoke = ["token", "revoke", "--yes", &token[4..16], "--token", &left.admin];
     assert!(left.registry.ctl(&revoke).success());
     let mut here = client(&left.registry).await;
     assert!(here.list(v1::ListRequest::default()).await.is_err(), "at once where it was said");

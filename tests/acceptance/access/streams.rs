@@ -50,7 +50,8 @@ async fn follower_is_listed_with_authenticated_principal() {
     let guarded = Guarded::start(&[]);
     let eve = guarded.token("eve", "docs", "reader");
     let _stream = open(&guarded, &eve).await;
-    let shown = guarded.registry.ctl(&["gateways", "--output", "json", "--token", &guarded.admin]);
+    let shown =
+        guarded.registry.ctl(&["fleet", "list", "--output", "json", "--token", &guarded.admin]);
     let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("JSON");
     assert_eq!((&shown[0]["gateway"], &shown[0]["principal"]), (&"g".into(), &"eve".into()));
 }
@@ -111,7 +112,7 @@ async fn gateway_resumes_with_replaced_token_file() {
         gateway.process.stderr().contains("expired or were revoked")
     })
     .await;
-    let ctl = ["gateways", "--token", &guarded.admin, "--output", "json"];
+    let ctl = ["fleet", "list", "--token", &guarded.admin, "--output", "json"];
     acceptance::eventually("it follows again", || async {
         guarded.registry.ctl(&ctl).stdout.contains("gatewayVersion")
     })

@@ -200,7 +200,7 @@ const STRANGE: &[(&str, &str, &str)] = &[
 async fn edited_rows_are_reported() {
     for database in Database::both().await {
         let registry = filled(&database);
-        registry.run(&["transfer", "tool/fetch", "web-team"]);
+        registry.run(&["transfer", "--yes", "tool/fetch", "web-team"]);
         database.save().await;
         let finer = match database {
             Database::Sqlite(_) => "replace(committed_at, 'Z', '+00:00')",
@@ -216,7 +216,7 @@ async fn edited_rows_are_reported() {
             assert!(found[0].1.contains(problem), "{sql}: {found:?}");
             database.restore().await;
         }
-        assert!(registry.run(&["audit", "verify"]).starts_with("sound: 4 commits"));
+        assert!(registry.run(&["audit", "verify"]).starts_with("verified: 4 commits"));
     }
 }
 

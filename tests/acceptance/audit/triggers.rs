@@ -59,7 +59,7 @@ async fn forged_commit_is_reported_and_not_served() {
         };
         assert_eq!((found.len(), &*found[0].0), (1, "revision 4"), "{found:?}");
         assert!(found[0].1.contains(problem), "{found:?}");
-        let refused = registry.ctl(&["transfer", "tool/fetch", "web-team"]);
+        let refused = registry.ctl(&["transfer", "--yes", "tool/fetch", "web-team"]);
         assert!(refused.stderr.contains("DATABASE_CORRUPT"), "{refused:?}");
         assert!(registry.run(&["get", "tool/get_user@1.0.0"]).contains("active"));
         assert_eq!(registry.revision().await, 3);
@@ -154,7 +154,7 @@ async fn altered_triggers_are_reported() {
         assert_eq!(found[0].0, place, "{sql}: {found:?}");
         run(undo).await;
         run(GUARD).await;
-        assert!(registry.run(&["audit", "verify"]).starts_with("sound: 3 commits"), "{undo}");
+        assert!(registry.run(&["audit", "verify"]).starts_with("verified: 3 commits"), "{undo}");
     }
 }
 

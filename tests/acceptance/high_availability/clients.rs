@@ -38,7 +38,7 @@ async fn command_line_retries_at_next_server() {
     for (i, bytes) in (60..460).step_by(25).enumerate() {
         proxy.fail_after(bytes);
         let level = if i % 2 == 0 { "backward" } else { "none" };
-        let set = ctl(&urls, &["compatibility", "*", level]);
+        let set = ctl(&urls, &["compatibility", "set", "--yes", "*", level]);
         assert!(set.success(), "cut after {bytes}: {set:?}");
         eventually("one commit exists", || async { servers[1].revision().await == 2 + i as u64 })
             .await;
@@ -117,8 +117,8 @@ async fn other_registry_is_rejected() {
     let mut refused = None;
     for bytes in (200..700).step_by(10) {
         proxy.fail_after(bytes);
-        let set = ctl(&urls, &["compatibility", "*", "none"]);
-        if set.stderr.contains("is of the registry") {
+        let set = ctl(&urls, &["compatibility", "set", "--yes", "*", "none"]);
+        if set.stderr.contains("belongs to the registry") {
             refused = Some(set);
             break;
         }

@@ -93,7 +93,7 @@ async fn imported_server_json_is_written_for_review() {
     assert_eq!(printed.stdout, fs::read_to_string(&out).unwrap());
     for flag in ["--yes", "--dry-run"] {
         let unclear = import(&registry, &file, &[flag]);
-        assert!(unclear.code == 2 && unclear.stderr.contains("add --apply"), "{unclear:?}");
+        assert!(unclear.code == 2 && unclear.stderr.contains("require --apply"), "{unclear:?}");
     }
 }
 
@@ -183,19 +183,27 @@ async fn url_import_is_limited_to_its_origin() {
     let ok = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
     let cases = [
         (answering(ok, document).await, 0, ""),
-        (answering(elsewhere, Vec::new()).await, 4, "it leads elsewhere, to http://localhost:1/x"),
-        (answering(other_port, Vec::new()).await, 4, "it leads elsewhere, to http://127.0.0.1:1/x"),
-        (answering(ok, vec![b' '; 20 << 20]).await, 4, "more than 16 MiB"),
-        (answering(ok, vec![0xff, 0xfe]).await, 4, "not UTF-8"),
+        (
+            answering(elsewhere, Vec::new()).await,
+            4,
+            "redirect to another origin, http://localhost:1/x",
+        ),
+        (
+            answering(other_port, Vec::new()).await,
+            4,
+            "redirect to another origin, http://127.0.0.1:1/x",
+        ),
+        (answering(ok, vec![b' '; 20 << 20]).await, 4, "larger than 16 MiB"),
+        (answering(ok, vec![0xff, 0xfe]).await, 4, "not valid UTF-8"),
         (
             answering("HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n", Vec::new()).await,
             4,
             "404",
         ),
         ("http://127.0.0.1:1/x?token=s3cret".to_owned(), 3, "http://127.0.0.1:1/x: Connection ref"),
-        ("http://user:s3cret@127.0.0.1:1/x".to_owned(), 2, "the URL has a user or a password"),
-        ("ftp://127.0.0.1/x".to_owned(), 2, "only http:// and https://"),
-        ("file:///etc/passwd".to_owned(), 2, "only http:// and https://"),
+        ("http://user:s3cret@127.0.0.1:1/x".to_owned(), 2, "the URL contains credentials"),
+        ("ftp://127.0.0.1/x".to_owned(), 2, "use http:// or https://"),
+        ("file:///etc/passwd".to_owned(), 2, "use http:// or https://"),
     ];
     for (url, code, message) in cases {
         let done = import(&registry, &url, &["--apply", "--yes"]);

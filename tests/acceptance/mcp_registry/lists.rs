@@ -45,9 +45,16 @@ async fn deleted_versions_are_listed_only_on_request() {
         api.publish("com.example/a", version).await;
     }
     let reason = format!("use b; {}", "because ".repeat(90));
-    let ctl = api.registry.ctl(&["deprecate", "server/com.example/a@1.0.0", "--message", &reason]);
+    let ctl = api.registry.ctl(&[
+        "deprecate",
+        "--yes",
+        "server/com.example/a@1.0.0",
+        "--message",
+        &reason,
+    ]);
     assert!(ctl.success(), "{ctl:?}");
-    let ctl = api.registry.ctl(&["retire", "server/com.example/a@2.0.0", "--message", "broken"]);
+    let ctl =
+        api.registry.ctl(&["retire", "--yes", "server/com.example/a@2.0.0", "--message", "broken"]);
     assert!(ctl.success(), "{ctl:?}");
     // The next version becomes the latest.
     let list = api.get("/v0.1/servers?version=latest").await;
@@ -73,8 +80,8 @@ async fn deleted_versions_are_listed_only_on_request() {
     assert_eq!(api.get("/v0.1/servers?include_deleted=true").await.listed().len(), 2);
     assert_eq!(api.get(&format!("{A}/versions")).await.listed().len(), 1);
     assert_eq!(api.get(&format!("{A}/versions?include_deleted=true")).await.listed().len(), 2);
-    // A server whose versions are all deleted is not listed.
-    api.registry.ctl(&["retire", "server/com.example/a@1.0.0"]);
+    // A server all of whose versions are deleted is not there.
+    api.registry.ctl(&["retire", "--yes", "server/com.example/a@1.0.0"]);
     for path in ["versions", "versions/latest"] {
         assert_eq!(api.get(&format!("{A}/{path}")).await.status, 404, "{path}");
         let shown = api.get(&format!("{A}/{path}?include_deleted=true")).await;
@@ -82,7 +89,8 @@ async fn deleted_versions_are_listed_only_on_request() {
     }
     let latest = api.get(&format!("{A}/versions/latest?include_deleted=true")).await.json();
     assert_eq!(latest["server"]["version"], "2.0.0");
-    api.registry.ctl(&["restore", "server/com.example/a@2.0.0"]);
+    // And back.
+    api.registry.ctl(&["restore", "--yes", "server/com.example/a@2.0.0"]);
     let latest = api.get(&format!("{A}/versions/latest")).await.json();
     assert_eq!(latest["server"]["version"], "2.0.0");
     assert_eq!(latest["_meta"][OFFICIAL].get("statusMessage"), None);
@@ -118,7 +126,7 @@ async fn updated_since_includes_ties_and_deletions() {
     let since = later["_meta"][OFFICIAL]["updatedAt"].as_str().unwrap().to_owned();
     let path = format!("/v0.1/servers?updated_since={since}");
     assert_eq!(api.get(&path).await.listed(), ["com.example/later@1.0.0"]);
-    let ctl = api.registry.ctl(&["retire", "server/t/b@1.0.0", "--message", "gone"]);
+    let ctl = api.registry.ctl(&["retire", "--yes", "server/t/b@1.0.0", "--message", "gone"]);
     assert!(ctl.success(), "{ctl:?}");
     assert_eq!(api.get(&path).await.listed(), ["com.example/later@1.0.0", "t/b@1.0.0"]);
     let offset = since.replace('Z', "+00:00");
@@ -137,7 +145,7 @@ async fn updated_since_includes_new_latest_version() {
     }
     let seen = api.get("/v0.1/servers/com.example%2Fkept/versions/latest").await.json();
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    api.registry.run(&["retire", "server/com.example/kept@2.0.0", "--message", "gone"]);
+    api.registry.run(&["retire", "--yes", "server/com.example/kept@2.0.0", "--message", "gone"]);
     let gone = api.get("/v0.1/servers?version=2.0.0&updated_since=2026-01-01T00:00:00Z").await;
     let since = gone.json()["servers"][0]["_meta"][OFFICIAL]["updatedAt"].clone();
     assert_ne!(since, seen["_meta"][OFFICIAL]["updatedAt"]);

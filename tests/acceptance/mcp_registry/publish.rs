@@ -95,7 +95,7 @@ async fn longest_name_and_version_are_accepted() {
         let second = api.get(&format!("/v0.1/servers?limit=1&cursor={cursor}")).await;
         assert_eq!(second.listed(), [format!("{name}@2.0.0")]);
         let key = format!("server/{name}@{longest}");
-        api.registry.run(&["deprecate", &key, "--message", "long"]);
+        api.registry.run(&["deprecate", "--yes", &key, "--message", "long"]);
         assert!(api.registry.run(&["get", &key]).contains("deprecated"));
     }
 }
@@ -125,8 +125,8 @@ async fn bare_name_is_hidden_in_transferred_namespace() {
         answer.expect("an answer").status().as_u16()
     };
     bare("pay", &search);
-    assert_eq!(served("pay").await, 200, "the namespace has no owner");
-    ctl(&guarded.admin, &["transfer", "local.registry/*", "docs"]);
+    assert_eq!(served("pay").await, 200, "the namespace is nobody's");
+    ctl(&guarded.admin, &["transfer", "--yes", "local.registry/*", "docs"]);
     bare("ship", &docs);
     assert_eq!((served("pay").await, served("ship").await), (404, 200));
     let theirs = server("local.registry/pay", "1.0.0");
@@ -348,7 +348,8 @@ async fn status_change_keeps_replacement() {
     }
     let key = "server/com.example/docs@1.0.0";
     let to = ["--replacement", "server/com.example/docs@2.0.0", "--sunset", "2030-01-31"];
-    let ctl = api.registry.ctl(&[&["deprecate", key, "--message", "old"], &to[..]].concat());
+    let ctl =
+        api.registry.ctl(&[&["deprecate", "--yes", key, "--message", "old"], &to[..]].concat());
     assert!(ctl.success(), "{ctl:?}");
     let path = "/v0.1/servers/com.example%2Fdocs/versions/1.0.0";
     for (status, code) in [("deprecated", 200), ("deleted", 200), ("deleted", 400)] {

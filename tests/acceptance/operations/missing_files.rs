@@ -20,14 +20,14 @@ async fn deleted_configuration_changes_nothing() {
     let file = cache.ancestors().nth(2).expect("a directory").join("gateway.yaml");
     let aside = file.with_extension("aside");
     std::fs::rename(&file, &aside).expect("it is moved away");
-    let refused = ctl(&gateway, &["reload"]);
+    let refused = ctl(&gateway, &["reload", "--yes"]);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("1 problem,"), "{refused:?}");
     assert!(refused.stderr.contains("it was there and is gone; put it back"), "{refused:?}");
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");
     assert_eq!(state(&gateway, FETCHING), "up");
     std::fs::rename(&aside, &file).expect("it is put back");
-    assert!(ctl(&gateway, &["reload"]).success());
+    assert!(ctl(&gateway, &["reload", "--yes"]).success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,7 +49,7 @@ async fn gauges_of_removed_target_are_zero() {
     };
     assert_eq!(gauges().await.len(), 2, "it is up and busy: {:?}", gauges().await);
     gateway.configure(&options("", "{}", ""));
-    assert!(ctl(&gateway, &["reload"]).success());
+    assert!(ctl(&gateway, &["reload", "--yes"]).success());
     assert_eq!(gauges().await, Vec::<String>::new());
     slow_server.let_go();
     assert_eq!(slow.await.expect("it ends").text(), "fetched");
@@ -68,16 +68,17 @@ async fn target_without_secret_file_is_down() {
     let gateway = Gateway::start(&options(&target, "{}", ""));
     gateway.ready().await;
     eventually("it is up", || async { state(&gateway, FETCHING) == "up" }).await;
-    let operate = |what: &str| assert!(ctl(&gateway, &[what, "fetch-server@1.2.3"]).success());
-    operate("stop");
+    let operate =
+        |what: &str| assert!(ctl(&gateway, &[what, "--yes", "fetch-server@1.2.3"]).success());
+    operate("drain");
     std::fs::remove_file(&file).expect("it is removed");
-    operate("start");
+    operate("undrain");
     eventually("it is down", || async { state(&gateway, FETCHING) == "down" }).await;
     let shown = targets(&gateway).to_string();
     assert!(shown.contains("secret cannot be used: No such file"), "{shown}");
     assert!(fetch(&gateway, "https://example.com/").await.is_tool_error());
     std::fs::write(&file, "s3cret").expect("a file");
-    operate("start");
+    operate("undrain");
     eventually("it is up again", || async { state(&gateway, FETCHING) == "up" }).await;
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");
 }

@@ -355,7 +355,7 @@ async fn any_version_target_serves_versions_without_their_own() {
     assert_eq!(targets["targets"][0]["server"], "server/web@*");
     assert!(!gateway.process.stderr().contains("previous-target"));
     let admin = gateway.admin_url();
-    let stop = registry.ctl(&["gateway", "--admin", &admin, "stop", "web@*"]);
+    let stop = registry.ctl(&["gateway", "--admin", &admin, "drain", "--yes", "web@*"]);
     assert!(stop.success(), "{stop:?}");
     assert!(!fetches(&client).await, "an operator stopped the target");
 

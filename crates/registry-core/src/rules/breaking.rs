@@ -101,7 +101,8 @@ impl Check<'_, '_> {
         if comparison.outcome() == Outcome::Breaking {
             let version_there = format!("{version}, which is already registered,");
             let message = self.direction.broken(&self.new.key().version, &version_there);
-            let help = format!("see `registryctl compat`; repeat the change above {version}");
+            let help =
+                format!("see `registryctl compatibility check`; repeat the change above {version}");
             let problem = Diagnostic::warning(Code::BreakingChange, "", message);
             self.new.report(found, problem.with_help(help));
         }

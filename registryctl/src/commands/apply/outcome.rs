@@ -1,11 +1,11 @@
-//! How an apply ended, and the wait for gateways where one was asked for.
+//! The result of an apply, and the wait for gateways.
 
 use registry_proto::v1;
 use serde::Serialize;
 
 use super::{
     Planned,
-    prepare::{Held, Prepared, Settled},
+    prepare::{HeldEntity, Prepared, ResolvedConflict},
 };
 use crate::{
     cli::{Format, WaitArgs},
@@ -17,24 +17,22 @@ use crate::{
     screen::Screen,
 };
 
-/// How it ended.
-pub(super) enum Ending {
+pub(super) enum Outcome {
     DryRun,
     Unchanged,
     Applied(v1::ApplyResponse),
 }
 
-/// All that there is to say in the end.
-pub(super) struct Ended {
+pub(super) struct Applied {
     pub(super) planned: Planned,
-    pub(super) ending: Ending,
+    pub(super) outcome: Outcome,
     pub(super) prepared: Prepared,
 }
 
-/// The result for scripts.
+/// The JSON result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Outcome<'a> {
+struct AppliedView<'a> {
     accepted: bool,
     revision: u64,
     committed: bool,
@@ -42,65 +40,64 @@ struct Outcome<'a> {
     plan: &'a Plan,
     diagnostics: &'a [Finding],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    conflicts: &'a [Settled],
+    conflicts: &'a [ResolvedConflict],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    held: &'a [Held],
+    held: &'a [HeldEntity],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     retired: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     rollout: Option<&'a Rollout>,
 }
 
-/// Shows how it ended, and waits for gateways if that was asked for. What was applied is shown
-/// whatever becomes of the waiting.
+/// Prints the result and waits for gateways, if requested. The result is printed even if waiting fails.
 pub(super) async fn finish(
     client: &Client,
     screen: Screen,
-    ended: &Ended,
+    applied: &Applied,
     WaitArgs { wait, timeout }: &WaitArgs,
 ) -> Result<(), Failure> {
     if screen.format == Format::Table {
-        screen.line(&ended.line())?;
+        screen.line(&applied.line())?;
     }
     let (rollout, result) = match wait {
         None => (None, Ok(())),
         Some(percent) => {
-            match rollout::wait_for(client, ended.revision(), *percent, *timeout).await {
+            match rollout::wait_for(client, applied.revision(), *percent, *timeout).await {
                 Ok((rollout, result)) => (Some(rollout), result),
                 Err(failure) => (None, Err(failure)),
             }
         }
     };
     match (screen.format, &rollout) {
-        (Format::Json, rollout) => screen.json(&ended.outcome(rollout.as_ref()))?,
+        (Format::Json, rollout) => screen.json(&applied.view(rollout.as_ref()))?,
         (Format::Table, Some(rollout)) => rollout::show(screen, rollout)?,
         (Format::Table, None) => {}
     }
     result
 }
 
-impl Ended {
-    /// The revision that the registry is at.
+impl Applied {
+    /// The current revision of the registry.
     fn revision(&self) -> u64 {
-        match &self.ending {
-            Ending::Applied(response) => response.revision,
-            Ending::DryRun | Ending::Unchanged => self.planned.revision,
+        match &self.outcome {
+            Outcome::Applied(response) => response.revision,
+            Outcome::DryRun | Outcome::Unchanged => self.planned.revision,
         }
     }
 
     fn is_committed(&self) -> bool {
-        matches!(&self.ending, Ending::Applied(response) if response.committed)
+        matches!(&self.outcome, Outcome::Applied(response) if response.committed)
     }
 
-    fn outcome<'a>(&'a self, rollout: Option<&'a Rollout>) -> Outcome<'a> {
-        Outcome {
+    fn view<'a>(&'a self, rollout: Option<&'a Rollout>) -> AppliedView<'a> {
+        AppliedView {
             accepted: true,
             revision: self.revision(),
             committed: self.is_committed(),
-            dry_run: matches!(self.ending, Ending::DryRun),
+            dry_run: matches!(self.outcome, Outcome::DryRun),
             plan: &self.planned.plan,
             diagnostics: self.planned.report.findings(),
-            conflicts: &self.prepared.settled,
+            conflicts: &self.prepared.conflicts,
             held: &self.prepared.held,
             retired: &self.planned.retired,
             rollout,
@@ -109,12 +106,12 @@ impl Ended {
 
     fn line(&self) -> String {
         let revision = self.revision();
-        match self.ending {
-            Ending::DryRun => format!("dry run: the registry stays at revision {revision}"),
-            Ending::Applied(_) if self.is_committed() => {
+        match self.outcome {
+            Outcome::DryRun => format!("dry run: the registry stays at revision {revision}"),
+            Outcome::Applied(_) if self.is_committed() => {
                 format!("applied: the registry is at revision {revision}")
             }
-            Ending::Applied(_) | Ending::Unchanged => {
+            Outcome::Applied(_) | Outcome::Unchanged => {
                 format!("nothing to change: the registry stays at revision {revision}")
             }
         }

@@ -1,20 +1,19 @@
-//! Gateways that were connected while the caller waits and are not any more: for a moment they may be
-//! on their way to another server, or to this one after a restart.
+//! Gateways that disconnected during a wait. They may be reconnecting, to this server or another one.
 
 use std::collections::BTreeMap;
 
 use crate::view::GatewayView;
 
-/// For how many answers of the registry a gateway that left still counts: about 20 seconds.
-const ANSWERS: u32 = 40;
+/// The number of polls for which a disconnected gateway still counts: about 20 seconds.
+const POLLS: u32 = 40;
 
-/// Whoever was connected, and how many answers ago.
+/// Gateways with the number of polls since they were connected.
 #[derive(Debug, Default)]
-pub(super) struct Leavers(BTreeMap<(String, String), (u32, GatewayView)>);
+pub(super) struct RecentlyDisconnected(BTreeMap<(String, String), (u32, GatewayView)>);
 
-impl Leavers {
-    /// Adds to those that are connected those that have just left.
-    pub(super) fn complete(&mut self, connected: &mut Vec<GatewayView>) {
+impl RecentlyDisconnected {
+    /// Adds recently disconnected gateways to the connected ones.
+    pub(super) fn update(&mut self, connected: &mut Vec<GatewayView>) {
         for (missed, gateway) in self.0.values_mut() {
             *missed += 1;
             gateway.state = "gone";
@@ -23,7 +22,7 @@ impl Leavers {
             let key = (gateway.gateway.clone(), gateway.principal.clone());
             self.0.insert(key, (0, gateway.clone()));
         }
-        self.0.retain(|_, (missed, _)| *missed <= ANSWERS);
+        self.0.retain(|_, (missed, _)| *missed <= POLLS);
         let left = self.0.values().filter(|(missed, _)| *missed > 0);
         connected.extend(left.map(|(_, gateway)| gateway.clone()));
     }
@@ -35,7 +34,7 @@ mod tests {
 
     use super::*;
 
-    fn gateways(names: &[&str]) -> Vec<GatewayView> {
+    fn views(names: &[&str]) -> Vec<GatewayView> {
         let status = |name: &&str| {
             let gateway = (*name).to_owned();
             GatewayView::from(v1::GatewayStatus { gateway, ..Default::default() })
@@ -43,28 +42,29 @@ mod tests {
         names.iter().map(status).collect()
     }
 
-    fn completed(leavers: &mut Leavers, names: &[&str]) -> String {
-        let mut connected = gateways(names);
-        leavers.complete(&mut connected);
-        let told = connected.iter().map(|gateway| format!("{} {}", gateway.gateway, gateway.state));
-        told.collect::<Vec<_>>().join(", ")
+    fn updated(gateways: &mut RecentlyDisconnected, names: &[&str]) -> String {
+        let mut connected = views(names);
+        gateways.update(&mut connected);
+        let texts =
+            connected.iter().map(|gateway| format!("{} {}", gateway.gateway, gateway.state));
+        texts.collect::<Vec<_>>().join(", ")
     }
 
     #[test]
-    fn who_left_counts_for_a_while() {
-        let mut leavers = Leavers::default();
-        assert_eq!(completed(&mut leavers, &["a", "b"]), "a connected, b connected");
-        for _ in 0..ANSWERS {
-            assert_eq!(completed(&mut leavers, &["b"]), "b connected, a gone");
+    fn disconnected_gateways_count_for_a_while() {
+        let mut gateways = RecentlyDisconnected::default();
+        assert_eq!(updated(&mut gateways, &["a", "b"]), "a connected, b connected");
+        for _ in 0..POLLS {
+            assert_eq!(updated(&mut gateways, &["b"]), "b connected, a gone");
         }
-        assert_eq!(completed(&mut leavers, &["b"]), "b connected");
+        assert_eq!(updated(&mut gateways, &["b"]), "b connected");
     }
 
     #[test]
-    fn who_comes_back_counts_once() {
-        let mut leavers = Leavers::default();
-        completed(&mut leavers, &["a"]);
-        assert_eq!(completed(&mut leavers, &[]), "a gone");
-        assert_eq!(completed(&mut leavers, &["a"]), "a connected");
+    fn reconnected_gateways_count_once() {
+        let mut gateways = RecentlyDisconnected::default();
+        updated(&mut gateways, &["a"]);
+        assert_eq!(updated(&mut gateways, &[]), "a gone");
+        assert_eq!(updated(&mut gateways, &["a"]), "a connected");
     }
 }

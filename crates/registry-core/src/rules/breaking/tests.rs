@@ -102,7 +102,7 @@ fn release_inserted_below_another_gets_warning() {
     assert_eq!(
         breaking(&[short("1.0.0"), short("1.2.0")], &[text("1.1.0")]),
         "warning[breaking-change] schema/A@1.1.0 at \"\": 1.2.0, which is already registered, \
-         is not backward compatible with 1.1.0 (see `registryctl compat`; repeat the change above 1.2.0)"
+         is not backward compatible with 1.1.0 (see `registryctl compatibility check`; repeat the change above 1.2.0)"
     );
 }
 
