@@ -70,7 +70,7 @@ pub(crate) fn parse() -> Arguments {
 
 /// The command line of the registry: register, read and follow schemas, servers, tools and agents
 #[derive(Debug, Parser)]
-#[command(name = "registryctl", version, max_term_width = 100)]
+#[command(name = "registryctl", version)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) globals: Globals,
@@ -291,7 +291,7 @@ pub(crate) struct GetArgs {
     /// KIND/NAME[@VERSION], or KIND NAME [VERSION]; without a version: the newest one
     #[command(flatten)]
     pub(crate) name: NameArg,
-    /// Print the canonical document (RFC 8785): exactly the bytes that the digest covers
+    /// Print the canonical document (RFC 8785), which the digest covers
     #[arg(long)]
     pub(crate) document: bool,
     #[command(flatten)]
@@ -335,8 +335,8 @@ pub(crate) enum CompatibilityCommand {
 pub(crate) struct CheckCompatibilityArgs {
     #[command(flatten)]
     pub(crate) versions: VersionPair,
-    /// The direction of the check
-    #[arg(long, value_enum, default_value = "backward")]
+    /// Direction of the check: backward, forward or full
+    #[arg(long, value_enum, default_value = "backward", hide_possible_values = true)]
     pub(crate) direction: Direction,
     /// Read versions from these files before the registry; may be repeated
     #[arg(long = "file", short, value_name = "FILE|DIR")]

@@ -130,15 +130,15 @@ pub(crate) struct CreateTokenArgs {
     /// Team that owns the entities registered with the token [default: the name]
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) team: String,
-    /// Role; may be repeated
-    #[arg(long = "role", value_name = "ROLE", required = true)]
+    /// reader, publisher, auditor, gateway or admin; may be repeated
+    #[arg(long = "role", value_name = "ROLE", required = true, hide_possible_values = true)]
     pub(crate) roles: Vec<Role>,
-    /// Names that the token may write: `team/*`, `com.example.*`, `tool/fetch`; may be repeated
+    /// Names that the token may write; may be repeated
     ///
-    /// Default: every name that the team may write.
+    /// `team/*`, `com.example.*` or `tool/fetch`. Default: every name that the team may write.
     #[arg(long = "scope", value_name = "SELECTOR")]
     pub(crate) scopes: Vec<String>,
-    /// Expiry: 12h, 90d, a time like 2027-01-31T00:00:00Z, or never
+    /// Expiry: 12h, 90d, 2027-01-31T00:00:00Z or never
     #[arg(long, value_name = "WHEN", default_value = "90d")]
     pub(crate) expires: String,
     #[command(flatten)]

@@ -7,16 +7,18 @@ use registry_core::conflict;
 
 use super::{CommitArgs, FilesArgs, WaitArgs, graph::LOCK_FILE};
 
+const CONFIRMATION: &str = "Confirmation";
+
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
     #[command(flatten)]
     pub(crate) files: FilesArgs,
     #[command(flatten)]
-    pub(crate) policy: ApplyPolicy,
-    #[command(flatten)]
     pub(crate) options: ApplyOptions,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
+    #[command(flatten)]
+    pub(crate) policy: ApplyPolicy,
 }
 
 /// Pruning, locked references and the rollout.
@@ -24,7 +26,7 @@ pub(crate) struct ApplyArgs {
 pub(crate) struct ApplyPolicy {
     #[command(flatten)]
     pub(crate) prune: PruneArgs,
-    /// Reject references to entities that the lock file does not contain with the same digest
+    /// Reject references that differ from the lock file
     #[arg(long, help_heading = "Lock")]
     pub(crate) locked: bool,
     /// The lock file for --locked
@@ -38,16 +40,16 @@ pub(crate) struct ApplyPolicy {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Pruning")]
 pub(crate) struct PruneArgs {
-    /// Retire entities of --managed-by that the files no longer contain
+    /// Retire entities of --managed-by that the files no longer have
     ///
     /// Entities with other dependents are deprecated instead. Entities that the files contain again
     /// become active.
     #[arg(long, requires = "managed_by")]
     pub(crate) prune: bool,
-    /// The value of `metadata.managedBy` in every document of the files
+    /// The `metadata.managedBy` of every document in the files
     #[arg(long, value_name = "SOURCE", requires = "prune")]
     pub(crate) managed_by: Option<String>,
-    /// Retire only entities of this owner [default: the caller's team, or the author]
+    /// Retire only entities of this owner [default: team or author]
     #[arg(long, requires = "prune")]
     pub(crate) owner: Option<String>,
 }
@@ -58,18 +60,26 @@ pub(crate) struct ApplyOptions {
     #[command(flatten)]
     pub(crate) confirm: ConfirmArgs,
     /// With --dry-run: exit with 5 if something would change
-    #[arg(long, requires = "dry_run")]
+    #[arg(long, help_heading = CONFIRMATION, requires = "dry_run")]
     pub(crate) exit_code: bool,
-    /// Handling of entities that are registered with other content
-    #[arg(long, value_enum, value_name = "POLICY", default_value = "fail")]
+    /// If content differs from the registry: fail, skip or bump
+    #[arg(
+        long,
+        help_heading = "Commit",
+        value_enum,
+        value_name = "POLICY",
+        default_value = "fail",
+        hide_possible_values = true
+    )]
     pub(crate) on_conflict: OnConflict,
     /// Commit message
-    #[arg(long, short, default_value = "", hide_default_value = true)]
+    #[arg(long, short, help_heading = "Commit", default_value = "", hide_default_value = true)]
     pub(crate) message: String,
 }
 
 /// Confirmation of a change.
 #[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = CONFIRMATION)]
 pub(crate) struct ConfirmArgs {
     /// Do not ask for confirmation
     #[arg(long, short)]

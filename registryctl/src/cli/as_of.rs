@@ -7,9 +7,9 @@ use registry_proto::v1;
 /// The point in time of a read. Default: now.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AsOfArgs {
-    /// Read the registry as of a revision or a time: 42, 2026-01-31 or 2026-01-31T12:00:00Z
+    /// Read the registry as of a revision, date or time
     ///
-    /// A date means its end, in UTC.
+    /// 42, 2026-01-31 (its end, UTC) or 2026-01-31T12:00:00Z.
     #[arg(long, value_name = "REVISION|TIME")]
     pub(crate) at: Option<PointInTime>,
 }

@@ -5,15 +5,15 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Commit")]
 pub(crate) struct CommitArgs {
-    /// Author of the commit [default: the authenticated caller, or the local user]
+    /// Author [default: the authenticated caller, or the local user]
     #[arg(long)]
     pub(crate) author: Option<String>,
     #[arg(long, env = "USER", hide = true, default_value = "")]
     pub(crate) user: String,
-    /// Idempotency key: a retry with the same id is committed once [default: a new UUID]
+    /// Idempotency key of the commit [default: a new UUID]
     #[arg(long, value_name = "ID")]
     pub(crate) request_id: Option<String>,
-    /// Reject the commit unless the registry is at this revision
+    /// Reject the commit unless this is the current revision
     #[arg(long, value_name = "REVISION")]
     pub(crate) base_revision: Option<u64>,
 }

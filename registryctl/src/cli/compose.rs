@@ -35,10 +35,11 @@ pub(crate) struct ComposeRunArgs {
     /// Arguments of the tool, as a JSON object
     #[arg(default_value = "{}")]
     pub(crate) arguments: String,
-    /// MCP endpoint of the gateway
+    /// MCP endpoint of the gateway (GATEWAY_MCP_URL)
     #[arg(
         long,
         env = "GATEWAY_MCP_URL",
+        hide_env = true,
         value_name = "URL",
         default_value = "http://127.0.0.1:7080/mcp"
     )]

@@ -56,7 +56,9 @@ pub(crate) struct RolloutStatusArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Rollout")]
 pub(crate) struct WaitArgs {
-    /// Wait until this share of connected gateways has applied the revision [without value: 100%]
+    /// Wait until this share of gateways has applied the revision
+    ///
+    /// Without a value: 100% of the connected gateways.
     ///
     /// Exits with 6 after --timeout, or when too many gateways reject the revision.
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "100%")]

@@ -10,17 +10,28 @@ use crate::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct GatewayArgs {
-    /// Admin address of the gateway (`admin` in its configuration)
+    /// Admin address of the gateway (GATEWAY_ADMIN_URL)
+    ///
+    /// `admin` in its configuration.
     #[arg(
         long,
         global = true,
         env = "GATEWAY_ADMIN_URL",
+        hide_env = true,
         value_name = "URL",
         default_value = "http://127.0.0.1:7081"
     )]
     pub(crate) admin: String,
-    /// File with the admin token (`adminTokenFile`); alternatively set GATEWAY_ADMIN_TOKEN
-    #[arg(long, global = true, env = "GATEWAY_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    /// File with the admin token (GATEWAY_ADMIN_TOKEN_FILE)
+    ///
+    /// `adminTokenFile` in its configuration. GATEWAY_ADMIN_TOKEN can have the token instead.
+    #[arg(
+        long,
+        global = true,
+        env = "GATEWAY_ADMIN_TOKEN_FILE",
+        hide_env = true,
+        value_name = "FILE"
+    )]
     admin_token_file: Option<PathBuf>,
     #[arg(long, global = true, env = "GATEWAY_ADMIN_TOKEN", hide = true, hide_env_values = true)]
     admin_token: Option<Secret>,

@@ -26,14 +26,14 @@ pub(crate) struct LifecycleArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DeprecateArgs {
-    #[command(flatten)]
-    pub(crate) change: LifecycleArgs,
     /// Registered replacement
     #[arg(long, value_name = "KIND/NAME@VERSION", value_parser = parse_key)]
     pub(crate) replacement: Option<Key>,
     /// Sunset date (UTC) after which the entity may be removed
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub(crate) sunset: Option<Date>,
+    #[command(flatten)]
+    pub(crate) change: LifecycleArgs,
 }
 
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ pub(crate) struct RetireArgs {
     /// Sunset date (UTC)
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub(crate) sunset: Option<Date>,
-    /// Retire despite active dependents, for this reason, which is recorded in the log
+    /// Retire despite active dependents, for this recorded reason
     #[arg(long, value_name = "REASON")]
     pub(crate) force: Option<String>,
     #[command(flatten)]
@@ -87,11 +87,11 @@ impl FromStr for Versions {
 pub(crate) struct RevertArgs {
     /// The revision to revert
     pub(crate) revision: u64,
-    #[command(flatten)]
-    pub(crate) confirm: ConfirmArgs,
     /// Commit message [default: the reverted revision and its message]
     #[arg(long, short)]
     pub(crate) message: Option<String>,
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
 }
@@ -127,7 +127,9 @@ pub(crate) struct SetCompatibilityArgs {
     /// The name, the namespace, or `*` for the registry
     #[arg(value_name = "KIND/NAME|NAMESPACE|*", value_parser = selector)]
     pub(crate) target: Selector,
-    /// none, backward, forward or full; with _transitive: against all versions; or inherit
+    /// none, backward, forward, full or inherit
+    ///
+    /// backward_transitive, forward_transitive and full_transitive compare with all earlier versions.
     pub(crate) mode: ModeArg,
     #[command(flatten)]
     pub(crate) reason: ReasonArgs,

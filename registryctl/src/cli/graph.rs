@@ -20,7 +20,7 @@ pub(crate) struct TreeArgs {
     /// Maximum depth; 0 shows the entity alone
     #[arg(long, value_name = "N")]
     pub(crate) depth: Option<u32>,
-    /// Maximum number of entities, nearest first; at most 10,000
+    /// Maximum number of entities, nearest first (up to 10,000)
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub(crate) limit: u32,
     #[command(flatten)]
@@ -47,13 +47,13 @@ pub(crate) struct PathsArgs {
 pub(crate) struct ImpactArgs {
     #[command(flatten)]
     pub(crate) entity: EntityArg,
-    #[command(flatten)]
-    pub(crate) planned: PlannedArgs,
-    /// Maximum number of dependents, breaking ones first; at most 10,000
+    /// Maximum number of dependents (up to 10,000)
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) as_of: AsOfArgs,
+    #[command(flatten)]
+    pub(crate) planned: PlannedArgs,
 }
 
 /// The hypothetical change; at most one.
@@ -92,7 +92,9 @@ pub(super) const LOCK_FILE: &str = "registry.lock";
 
 #[derive(Debug, Args)]
 pub(crate) struct LockArgs {
-    /// Requirements, in JSON or YAML: {"tools": {"fetch": "^1.2"}}
+    /// Requirements
+    ///
+    /// JSON or YAML: {"tools": {"fetch": "^1.2"}}.
     #[arg(long, short, value_name = "FILE", default_value = REQUIREMENTS_FILE)]
     pub(crate) file: PathBuf,
     /// The lock file to write

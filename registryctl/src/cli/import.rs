@@ -30,13 +30,13 @@ pub(crate) struct ImportArgs {
 pub(crate) enum ImportFrom {
     /// Import the tools, prompts and resources of a live MCP server
     Mcp(ImportMcpArgs),
-    /// Import the servers in the configuration of Claude Desktop, Claude Code, Cursor or VS Code
+    /// Import the servers of an MCP client: Claude, Cursor or VS Code
     McpServers(ImportMcpServersArgs),
     /// Import an A2A agent from its card
     A2a(ImportA2aArgs),
     /// Repair a registry file of version 1, or an invalid one of version 2
     Registry(ImportRegistryArgs),
-    /// Import the MCP servers of a server.json or of an MCP registry's response
+    /// Import a server.json or the response of an MCP registry
     #[command(name = "server-json", visible_alias = "server.json")]
     ServerJson(ImportServerJsonArgs),
 }
@@ -76,15 +76,17 @@ pub(crate) struct ImportA2aArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportMcpServersArgs {
-    /// A file such as `claude_desktop_config.json`, `.mcp.json` or `.vscode/mcp.json`; `-` for stdin
+    /// Configuration file, such as `.mcp.json`; `-` for standard input
+    ///
+    /// Other names are `claude_desktop_config.json` and `.vscode/mcp.json`.
     pub(crate) file: PathBuf,
-    /// Write the gateway's `targets` to this file; targets of other servers stay
+    /// Write the gateway's `targets` to this file, and keep other targets
     #[arg(long, value_name = "FILE")]
     pub(crate) targets: Option<PathBuf>,
-    /// Whether tool names start with the name of their server
+    /// Prefix tool names with the server's name: never or always
     ///
     /// Without a prefix, a tool with the name of an earlier server's tool is omitted.
-    #[arg(long, value_name = "WHEN", default_value = "never")]
+    #[arg(long, value_name = "WHEN", default_value = "never", hide_possible_values = true)]
     pub(crate) tool_prefix: ToolPrefix,
     /// Do not expose prompts and resources
     #[arg(long)]
@@ -133,16 +135,16 @@ pub(crate) struct ImportMcpArgs {
     /// Start this program and use its standard streams instead of a URL
     #[arg(long, value_name = "COMMAND", conflicts_with = "url")]
     pub(crate) stdio: Option<String>,
-    /// Name of the server in the registry [default: the reported name]
+    /// Name of the server in the registry [default: as reported]
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Version of the server and its tools [default: the reported version, or 0.1.0]
+    /// Version of the server and its tools [default: as reported, or 0.1.0]
     #[arg(long, value_parser = parse_version)]
     pub(crate) version: Option<Version>,
-    /// Write the gateway's target to this file; targets of other servers stay
+    /// Write the gateway's target to this file, and keep other targets
     #[arg(long, value_name = "FILE")]
     pub(crate) targets: Option<PathBuf>,
-    /// Register equal schemas of several tools once, and refer to them with `$ref`
+    /// Register equal schemas once, and refer to them with `$ref`
     #[arg(long)]
     pub(crate) share_schemas: bool,
     /// Do not expose prompts and resources
@@ -151,7 +153,7 @@ pub(crate) struct ImportMcpArgs {
     /// Prefix of the registered tool names
     #[arg(long, value_name = "PREFIX", value_parser = tool_name)]
     pub(crate) prefix: Option<Name>,
-    /// Register the tool A of the server as B, without the prefix; may be repeated
+    /// Register tool A as B, without the prefix; may be repeated
     #[arg(long = "rename", value_name = "A=B", value_parser = rename)]
     pub(crate) renames: Vec<(String, Name)>,
     #[command(flatten)]

@@ -20,7 +20,9 @@ pub(crate) struct LiveArgs {
     pub(crate) bearer_file: Option<PathBuf>,
     #[arg(long, env = "MCP_BEARER_TOKEN", hide = true, hide_env_values = true)]
     pub(crate) bearer_token: Option<String>,
-    /// Environment variable of the program, besides PATH and HOME; may be repeated
+    /// Environment variable of the program; may be repeated
+    ///
+    /// The program gets these variables, PATH and HOME.
     #[arg(long, value_name = "NAME=VALUE", value_parser = redacted::<Variable>())]
     pub(crate) env: Vec<Variable>,
     /// Working directory of the program

@@ -28,10 +28,14 @@ pub(crate) struct LogArgs {
     /// Only commits by this author
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) author: String,
-    /// Only commits at or after this time: 2026-01-31 (its start, UTC) or 2026-01-31T12:00:00Z
+    /// Only commits at or after this date or time
+    ///
+    /// 2026-01-31 (its start, UTC) or 2026-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = start)]
     pub(crate) since: Option<Timestamp>,
-    /// Only commits at or before this time: 2026-01-31 (its end, UTC) or 2026-01-31T12:00:00Z
+    /// Only commits at or before this date or time
+    ///
+    /// 2026-01-31 (its end, UTC) or 2026-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = end)]
     pub(crate) until: Option<Timestamp>,
     #[command(flatten)]

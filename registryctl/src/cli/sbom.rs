@@ -35,7 +35,9 @@ pub(crate) struct SbomExportArgs {
     /// Export the whole registry
     #[arg(long)]
     pub(crate) all: bool,
-    /// cyclonedx-1.6, cyclonedx-1.7, spdx-2.3 or spdx-3.0
+    /// Format
+    ///
+    /// cyclonedx-1.6, cyclonedx-1.7, spdx-2.3 or spdx-3.0.
     #[arg(long, value_name = "FORMAT", default_value = "cyclonedx-1.6")]
     pub(crate) format: Format,
     /// Write to this file instead of standard output
@@ -53,10 +55,10 @@ pub(crate) struct SbomDiffArgs {
     pub(crate) old: SbomSource,
     /// The other SBOM, in the same forms
     pub(crate) new: SbomSource,
-    /// Read OLD as of a revision or a time: 42, 2026-01-31 (its end) or 2026-01-31T12:00:00Z
+    /// Read OLD as of a revision, date or time
     #[arg(long, value_name = "REVISION|TIME")]
     pub(crate) old_at: Option<PointInTime>,
-    /// Read NEW as of a revision or a time
+    /// Read NEW as of a revision, date or time
     #[arg(long, value_name = "REVISION|TIME")]
     pub(crate) new_at: Option<PointInTime>,
 }
