@@ -85,11 +85,11 @@ fn undecided_compatibility_is_warned() {
 }
 
 #[test]
-fn compat_says_so_about_registered_versions_and_files() {
-    let shop = Shop::open();
-    shop.apply(&order("2.0.0", &json!({ "type": "integer" })));
-    shop.apply(&order("1.1.0", &json!({ "type": ["string", "null"] })));
-    let ctl = |arguments: &[&str]| shop.registry.ctl(arguments);
+fn compatibility_check_compares_versions_and_files() {
+    let scene = Scene::open();
+    scene.apply(&order("2.0.0", &json!({ "type": "integer" })));
+    scene.apply(&order("1.1.0", &json!({ "type": ["string", "null"] })));
+    let ctl = |arguments: &[&str]| scene.registry.ctl(arguments);
     let wider = ctl(&["compatibility", "check", "schema", "Order", "1.0.0", "1.1.0"]);
     assert_eq!(
         (wider.code, wider.stdout.trim()),
@@ -119,7 +119,7 @@ fn compat_says_so_about_registered_versions_and_files() {
     let same = ctl(&["compatibility", "check", "schema", "Order", "1.0.0", "1.0.0"]);
     assert!(same.success() && same.stdout.contains("identical"), "{same:?}");
 
-    let draft = shop.file(&order("1.2.0", &json!({ "type": "null" }))).display().to_string();
+    let draft = scene.file(&order("1.2.0", &json!({ "type": "null" }))).display().to_string();
     let draft =
         ctl(&["compatibility", "check", "schema", "Order", "1.1.0", "1.2.0", "--file", &draft]);
     assert_eq!(draft.code, 1, "{draft:?}");

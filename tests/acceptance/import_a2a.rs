@@ -61,11 +61,17 @@ async fn card_url_query_is_sent() {
 async fn invalid_card_is_rejected() {
     for (script, expected) in [
         (at("/elsewhere"), "no card: neither"),
-        (liar::text("HTTP/1.1 200 OK\r\n\r\n{ \"name\": "), "not valid JSON"),
-        (liar::text("HTTP/1.1 200 OK\r\n\r\n{ \"name\": 1, \"name\": 2 }"), "not valid JSON"),
-        (liar::text("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\n\r\n"), "302"),
-        (liar::text("HTTP/1.1 500 Oops\r\n\r\n"), "500"),
-        (liar::silent(), "timeout after 2 s"),
+        (scripted_server::text("HTTP/1.1 200 OK\r\n\r\n{ \"name\": "), "not valid JSON"),
+        (
+            scripted_server::text("HTTP/1.1 200 OK\r\n\r\n{ \"name\": 1, \"name\": 2 }"),
+            "not valid JSON",
+        ),
+        (
+            scripted_server::text("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\n\r\n"),
+            "302",
+        ),
+        (scripted_server::text("HTTP/1.1 500 Oops\r\n\r\n"), "500"),
+        (scripted_server::silent(), "timeout after 2 s"),
         (
             Arc::new(|_: &str, _: &str| {
                 Some(format!("HTTP/1.1 200 OK\r\n\r\n{}", " ".repeat(17 << 20)))

@@ -115,9 +115,14 @@ async fn legacy_client_is_notified_of_tool_changes() {
     let listener = Listener::default();
     let client = connect(&deployment, &listener, ClientLifecycleMode::Initialize).await;
     client.list_all_tools().await.expect("tools");
-    has_stream(&world).await;
-    let retired =
-        world.registry.ctl(&["retire", "--yes", "tool/get_webpage@1.0.0", "--force", "a test"]);
+    has_stream(&deployment).await;
+    let retired = deployment.registry.ctl(&[
+        "retire",
+        "--yes",
+        "tool/get_webpage@1.0.0",
+        "--force",
+        "a test",
+    ]);
     assert!(retired.success(), "{retired:?}");
     acceptance::eventually("the client hears of it", || async {
         listener.0.load(Ordering::SeqCst) > 0
@@ -133,8 +138,13 @@ async fn modern_client_is_notified_of_tool_changes() {
     let client = connect(&deployment, &Listener::default(), modern()).await;
     let wanted = SubscriptionFilter::builder().tools_list_changed().build();
     let mut subscription = client.peer().listen(wanted).await.expect("a subscription");
-    let retired =
-        world.registry.ctl(&["retire", "--yes", "tool/get_webpage@1.0.0", "--force", "a test"]);
+    let retired = deployment.registry.ctl(&[
+        "retire",
+        "--yes",
+        "tool/get_webpage@1.0.0",
+        "--force",
+        "a test",
+    ]);
     assert!(retired.success(), "{retired:?}");
     let notification = tokio::time::timeout(Duration::from_secs(10), subscription.next())
         .await
@@ -152,14 +162,19 @@ async fn unrelated_change_sends_no_notification() {
     let listener = Listener::default();
     let client = connect(&deployment, &listener, ClientLifecycleMode::Initialize).await;
     client.list_all_tools().await.expect("tools");
-    has_stream(&world).await;
+    has_stream(&deployment).await;
     let retired =
-        world.registry.ctl(&["retire", "--yes", "tool/list_users@1.0.0", "--force", "a test"]);
+        deployment.registry.ctl(&["retire", "--yes", "tool/list_users@1.0.0", "--force", "a test"]);
     assert!(retired.success(), "{retired:?}");
     deployment.caught_up().await;
     // The client receives the notifications in order, and the second change is its own.
-    let retired =
-        world.registry.ctl(&["retire", "--yes", "tool/get_webpage@1.0.0", "--force", "a test"]);
+    let retired = deployment.registry.ctl(&[
+        "retire",
+        "--yes",
+        "tool/get_webpage@1.0.0",
+        "--force",
+        "a test",
+    ]);
     assert!(retired.success(), "{retired:?}");
     acceptance::eventually("the client hears of it", || async {
         listener.0.load(Ordering::SeqCst) > 0

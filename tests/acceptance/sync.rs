@@ -25,7 +25,7 @@ async fn new_version_reaches_gateway() {
 async fn registry_lists_followers_with_revision() {
     let deployment = Deployment::start().await;
     acceptance::eventually("the gateway acknowledges the persisted revision", || async {
-        let gateways = deployment.registry.ctl(&["gateways", "--output", "json"]);
+        let gateways = deployment.registry.ctl(&["fleet", "list", "--output", "json"]);
         let listed: serde_json::Value = serde_json::from_str(&gateways.stdout).unwrap_or_default();
         let text = listed.to_string();
         text.contains("\"appliedRevision\":1") && text.contains("\"persistedRevision\":1")
@@ -38,8 +38,13 @@ async fn retired_tool_is_no_longer_served() {
     let deployment = Deployment::start().await;
     let client = deployment.agent("claude-demo-agent", "1.0.0");
     assert!(client.tool_names().await.contains(&"get_webpage".to_owned()));
-    let retired =
-        deployment.registry.ctl(&["retire", "tool/get_webpage@1.0.0", "--force", "a test"]);
+    let retired = deployment.registry.ctl(&[
+        "retire",
+        "--yes",
+        "tool/get_webpage@1.0.0",
+        "--force",
+        "a test",
+    ]);
     assert!(retired.success(), "{retired:?}");
     deployment.caught_up().await;
     assert!(!client.tool_names().await.contains(&"get_webpage".to_owned()));
@@ -50,8 +55,13 @@ async fn retired_agent_lists_and_calls_nothing() {
     let deployment = Deployment::start().await;
     let client = deployment.agent("research-agent", "2.1.0");
     assert!(!client.tool_names().await.is_empty());
-    let retired =
-        deployment.registry.ctl(&["retire", "agent/research-agent@2.1.0", "--force", "a test"]);
+    let retired = deployment.registry.ctl(&[
+        "retire",
+        "--yes",
+        "agent/research-agent@2.1.0",
+        "--force",
+        "a test",
+    ]);
     assert!(retired.success(), "{retired:?}");
     deployment.caught_up().await;
     assert_eq!(client.tool_names().await, [""; 0], "and not what unknown callers see");

@@ -37,11 +37,11 @@ async fn failed_compensation_is_listed_and_retried() {
     let shown = run(&["sagas", "show", &id]);
     assert!(shown.stdout.contains("the store is closed"), "{shown:?}");
 
-    scene.ledger.break_releases(false);
+    scene.backend.break_releases(false);
     let retried = run(&["sagas", "retry", "--yes", &id]);
     assert!(retried.success(), "{retried:?}");
     eventually("it is undone", || async { scene.status().await == "compensated" }).await;
-    scene.ledger.check_undone("after a retry");
+    scene.backend.check_undone("after a retry");
     let again = run(&["sagas", "retry", "--yes", &id]);
     assert!(!again.success() && again.stderr.contains("nothing is left to undo"), "{again:?}");
     assert!(run(&["sagas", "show", "nobody"]).stderr.contains("there is no saga nobody"));
