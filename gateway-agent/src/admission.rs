@@ -1,7 +1,7 @@
-//! The states of the registry that the gateway accepts: states signed by the pinned key, and whole
-//! catalogs only if they pass `registry.validation.startup`.
+//! The requirements for catalogs: a signature by the required key, and for complete catalogs
+//! `registry.validation.startup`.
 //!
-//! Without a pinned key (`registry.key`) the gateway trusts the server that it connects to.
+//! Without `registry.key` the gateway trusts the server that it connects to.
 
 use std::sync::Arc;
 
@@ -11,33 +11,33 @@ use registry_core::{
 
 use crate::startup::{self, Refused, StartupValidation};
 
-/// What a state must have to be served.
+/// The requirements for accepting a catalog.
 #[derive(Debug, Clone, Default)]
 pub struct Admission {
     key: Option<Arc<VerifierKey>>,
     startup: StartupValidation,
 }
 
-/// Why a state is not served.
+/// Why a catalog is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAdmitted {
-    /// Nobody signed it.
+    /// The catalog has no signature.
     #[error(
-        "revision {revision} of registry {registry} is not signed, and `registry.key` wants every state \
-         signed by {key}"
+		"revision {revision} of registry {registry} is not signed, but `registry.key` requires the \\
+		 signature of {key}"
     )]
     Unsigned {
-        /// The registry that it claims to be.
-        registry: RegistryId,
-        /// Its revision.
-        revision: Revision,
-        /// The pinned key.
+		/// The registry of the catalog.
+		registry: RegistryId,
+		/// The revision of the catalog.
+		revision: Revision,
+        /// The required key.
         key: Arc<VerifierKey>,
     },
-    /// The pinned key did not sign it.
+    /// The signature is not by the required key.
     #[error(transparent)]
     NotAttested(#[from] NotAttested),
-    /// What was found in it.
+    /// The startup checks found errors.
     #[error(transparent)]
     Refused(#[from] Refused),
 }
@@ -49,29 +49,28 @@ impl From<StartupValidation> for Admission {
 }
 
 impl Admission {
-    /// Only what this key has signed.
+    /// Requires the signature of a key.
     #[must_use]
     pub fn signed_by(self, key: Option<VerifierKey>) -> Self {
         Self { key: key.map(Arc::new), ..self }
     }
 
-    /// Whether a signature is needed at all.
     pub fn wants_signature(&self) -> bool {
         self.key.is_some()
     }
 
-    /// What is checked in whole catalogs.
+    /// The checks of complete catalogs.
     pub fn startup(&self) -> StartupValidation {
         self.startup
     }
 
-    /// Checks a catalog that was loaded as a whole. Warnings are logged.
+    /// Checks a complete catalog. Warnings are logged.
     pub fn admit(&self, catalog: &Catalog) -> Result<(), NotAdmitted> {
         self.prove(catalog)?;
         Ok(startup::admit(catalog, self.startup)?)
     }
 
-    /// Checks that the pinned key has signed this state, if one is pinned.
+    /// Checks the signature, if a key is required.
     pub fn prove(&self, catalog: &Catalog) -> Result<(), NotAdmitted> {
         let Some(key) = &self.key else { return Ok(()) };
         let attestation = catalog.attestation().ok_or_else(|| NotAdmitted::Unsigned {

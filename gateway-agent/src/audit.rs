@@ -1,8 +1,7 @@
-//! One structured event for each call, and the metrics of callers.
+//! One structured event per call, and the metrics of calls.
 //!
-//! The record of a call is written when it is dropped, so that a call whose client went away is
-//! audited like any other. Argument and result values are never logged, and callers cannot choose
-//! label values.
+//! A call's record is written when it is dropped, so that cancelled calls are audited, too. Values
+//! of arguments and results are never logged, and callers cannot choose label values.
 
 mod label;
 mod lineage;
@@ -28,19 +27,18 @@ use crate::{
 
 /// The header with the id of an HTTP request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longest name of an unknown tool that is kept.
+/// Maximum length of a logged tool name, in bytes.
 const KEPT_BYTES: usize = 128;
 
-/// What a validation found.
+/// The outcome of a validation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// It was not done.
+    /// No validation.
     Skipped,
-    /// All is well.
     Valid,
-    /// The schema is broken.
+    /// The value violates the schema.
     Violated,
-    /// The schema cannot be used.
+    /// The schema is invalid.
     Unusable,
 }
 
@@ -55,11 +53,11 @@ impl Check {
     }
 }
 
-/// The record of one call, written when it ends.
+/// The record of one call, written on drop.
 #[derive(Debug)]
 pub struct CallRecord {
     event: &'static str,
-    /// `X-Request-Id` of the HTTP request.
+    /// The `X-Request-Id` of the HTTP request.
     request_id: Option<Box<str>>,
     span: Span,
     started: Instant,
@@ -68,10 +66,10 @@ pub struct CallRecord {
     caller: Option<Caller>,
     freshness: Option<Freshness>,
     tool: Box<str>,
-    /// The composition of which it is a step.
+    /// The composition that this step belongs to.
     composition: Option<Key>,
     offer: Option<Arc<Offer>>,
-    /// The server, where it is no tool's.
+    /// The server of an operation without a tool.
     server: Option<Key>,
     finding: Option<Finding>,
     denial: Option<Denial>,
@@ -84,7 +82,7 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
-    /// Begins the record of a call of this method.
+    /// Starts a record.
     pub fn begin(
         event: &'static str,
         era: Era,
@@ -117,7 +115,7 @@ impl CallRecord {
         }
     }
 
-    /// Notes the request id of the HTTP request.
+    /// Adds the request id of the HTTP request.
     #[must_use]
     pub fn of_request(mut self, headers: &HeaderMap) -> Self {
         let id = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
@@ -125,18 +123,18 @@ impl CallRecord {
         self
     }
 
-    /// Who is calling, and with which revision the call began.
+    /// Sets the caller, and the catalog revision at the start of the call.
     pub fn identified(&mut self, revision: Revision, caller: &Caller) {
         self.revision = revision;
         self.caller = Some(caller.clone());
     }
 
-    /// How old the catalog is that decides.
+    /// Sets the age of the catalog that authorizes the call.
     pub fn dated(&mut self, freshness: Freshness) {
         self.freshness = Some(freshness);
     }
 
-    /// The policy admits the operation: the call of a tool, or a request to a server.
+    /// Sets the route of an authorized operation.
     pub fn admitted(
         &mut self,
         offer: Option<&Arc<Offer>>,
@@ -148,56 +146,55 @@ impl CallRecord {
         self.finding = finding;
     }
 
-    /// The registered server that it goes to.
     fn server(&self) -> Option<&Key> {
         self.offer.as_ref().and_then(|offer| offer.server()).or(self.server.as_ref())
     }
 
-    /// An upstream is asked; what it is told of the caller's trace, with our span as parent.
+    /// Starts the span of an upstream request. Returns the trace context for the upstream.
     pub fn onward(&mut self, caller: &TraceContext) -> TraceContext {
         self.span.onward(caller)
     }
 
-    /// What the steps of a composition are told of the caller's trace.
+    /// The trace context for the steps of a composition.
     pub fn inward(&self, caller: &TraceContext) -> TraceContext {
         self.span.inward(caller)
     }
 
-    /// The upstream has answered, or failed.
+    /// Ends the span of an upstream request.
     pub fn returned(&mut self) {
         self.span.returned();
     }
 
-    /// What the validation of the arguments found.
+    /// Sets the outcome of argument validation.
     pub fn input(&mut self, check: Check) {
         self.input = check;
     }
 
-    /// What the validation of the result found.
+    /// Sets the outcome of result validation.
     pub fn output(&mut self, check: Check) {
         self.output = check;
     }
 
-    /// The operation continues. Until its next output it counts as cancelled.
+    /// Continues the operation. Until its next output it counts as cancelled.
     pub fn reopen(&mut self) {
         self.ended = Outcome::Cancelled;
         self.error = None;
         self.denial = None;
     }
 
-    /// The operation has its final output.
+    /// Sets the outcome of a completed operation.
     pub fn finished(&mut self, outcome: Outcome) {
         self.ended = outcome;
     }
 
-    /// Records a failure. `denial` is the decision of the policy if that is the reason.
+    /// Sets the failure of an operation. `denial` is the policy decision that caused it.
     pub fn failed(&mut self, outcome: Outcome, error: String, denial: Option<Denial>) {
         self.ended = outcome;
         self.error = Some(error);
         self.denial = denial.or(self.denial);
     }
 
-    /// How much the caller gets.
+    /// Sets the size of the response.
     pub fn answered(&mut self, response_bytes: usize) {
         self.response_bytes = response_bytes;
     }
@@ -210,7 +207,7 @@ impl CallRecord {
         }
     }
 
-    /// What broke a schema is a part of what is known of a tool.
+    /// Counts schema violations per tool for the contract report.
     fn observe(&self) {
         let Some(offer) = &self.offer else { return };
         if self.input == Check::Violated {
@@ -221,10 +218,10 @@ impl CallRecord {
         }
     }
 
-    /// Counts by tool and server, as far as they are registered.
+    /// Counts the call by registered tool and server.
     fn measure(&self) {
         let tool = self.offer.as_ref().map(|offer| match offer.server() {
-            // A skill has no name but the one by which steps call it.
+            // The key of a skill is its agent's.
             Some(server) if server.kind == Kind::Agent => &*self.tool,
             _ => offer.key().name.as_str(),
         });
@@ -247,7 +244,7 @@ impl CallRecord {
         }
     }
 
-    /// What has no result costs nothing.
+    /// Calls without a result have no cost.
     fn cost(&self) -> Option<f64> {
         let has_result =
             matches!(self.ended, Outcome::Ok | Outcome::ToolError | Outcome::InvalidOutput);
@@ -283,7 +280,7 @@ impl CallRecord {
             server = server.map(|key| tracing::field::display(name_of(key))),
             server_version = server.map(|key| tracing::field::display(&key.version)),
             revision = self.revision.0,
-            // Tenths of a second are enough.
+            // Rounded to 0.1 s.
             catalog_age_s = age.map(|age| (age.as_secs_f64() * 10.0).round() / 10.0),
             staleness = self.freshness.map(|freshness| freshness.verdict.as_str()),
             era = self.era.as_str(),
@@ -293,7 +290,7 @@ impl CallRecord {
             outcome = self.ended.as_str(),
             cost = self.cost(),
             error = self.error.as_deref(),
-            // Microseconds are enough.
+            // Rounded to microseconds.
             duration_ms = (seconds * 1e6).round() / 1e3,
             request_bytes = self.request_bytes,
             response_bytes = self.response_bytes,
@@ -301,7 +298,7 @@ impl CallRecord {
     }
 }
 
-/// The name of what is called, which may also be an agent: those say so.
+/// The name of a server, or `agent/NAME`.
 fn name_of(server: &Key) -> Cow<'_, str> {
     if server.kind == Kind::Agent {
         return format!("agent/{}", server.name).into();
@@ -312,7 +309,7 @@ fn name_of(server: &Key) -> Cow<'_, str> {
 impl Drop for CallRecord {
     fn drop(&mut self) {
         let seconds = self.started.elapsed().as_secs_f64();
-        // Callers' calls; what those come to is counted by tool and server.
+        // Steps are counted by tool and server only.
         if self.composition.is_none() {
             metric::count_call(self.era, self.ended, seconds);
         }

@@ -1,10 +1,8 @@
-//! The stdio bridge: clients that only speak MCP over stdio reach a gateway through this process, in
-//! both protocol eras.
+//! The stdio bridge: connects MCP clients on stdio to a gateway, for all protocol versions.
 //!
-//! Each line from the client becomes an HTTP request to the endpoint of a gateway, which runs elsewhere
-//! or in the same process. Each message of a response becomes a line. Requests run concurrently.
-//! Notifications and responses of the client are sent one after the other. A call whose outcome is
-//! unknown is never sent again.
+//! Each line of the client becomes an HTTP request to the endpoint of a remote or embedded gateway.
+//! Each message of a response becomes a line. Requests run concurrently; notifications and
+//! responses of the client are sent in order. A call with an unknown outcome is never retried.
 
 mod endpoint;
 mod exchange;
@@ -45,20 +43,20 @@ use self::{
     session::{Bound, Session},
 };
 
-/// How long running requests may take after the client has closed its end.
+/// Drain time of running requests after the client has closed its input.
 const FINISH: Duration = Duration::from_secs(5);
-/// How long the end of the session and the last write may take.
+/// Maximum time for the end of the session and the last write.
 const CLOSE: Duration = Duration::from_secs(1);
-/// How many notifications and responses wait while the gateway takes one.
+/// Maximum number of queued notifications and responses of the client.
 const WAITING: usize = 64;
 const CANCELLED: &str = "notifications/cancelled";
 
-/// The longest messages.
+/// Size limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
-    /// The longest line of the client, in bytes.
+    /// Maximum size of a line of the client, in bytes.
     pub message_bytes: usize,
-    /// The longest message of the gateway, in bytes.
+    /// Maximum size of a message of the gateway, in bytes.
     pub response_bytes: usize,
 }
 
@@ -68,7 +66,7 @@ impl Default for Sizes {
     }
 }
 
-/// Serves a client until it closes its end and its requests have finished, or until `stop`.
+/// Serves a client until it closes its input and its requests have finished, or until `stop`.
 pub async fn run(
     endpoint: Endpoint,
     sizes: Sizes,
@@ -91,10 +89,10 @@ pub async fn run(
     let read = tokio::select! {
         read = bridge.read_lines(input, &in_order) => read.map(|()| true),
         () = stop => Ok(false),
-        // The client has closed standard output.
+        // Standard output is closed.
         _ = &mut writing => Ok(false),
     };
-    // A client that sends no more does not wait for a gateway that is starting.
+    // A client that has closed its input does not wait for a starting gateway.
     bridge.endpoint.end_start();
     drop(in_order);
     bridge.end(sending, read.as_ref().is_ok_and(|is_finished| *is_finished)).await;
@@ -108,7 +106,7 @@ pub async fn run(
     read.map(drop)
 }
 
-/// One client.
+/// The bridge of one client.
 #[derive(Debug)]
 struct Bridge {
     endpoint: Endpoint,
@@ -118,7 +116,7 @@ struct Bridge {
     params: ParamHeaders,
     running: Running,
     tasks: TaskTracker,
-    /// Cancelled at the end.
+    /// Cancelled at shutdown.
     stop: CancellationToken,
 }
 
@@ -170,7 +168,7 @@ impl Bridge {
         }
     }
 
-    /// Each message of a batch is sent alone. The responses are one batch.
+    /// Sends each message of a batch on its own, and returns the responses as one batch.
     async fn receive_batch(self: &Arc<Self>, line: &Bytes, in_order: &mpsc::Sender<Bytes>) {
         let members: Vec<&RawValue> = serde_json::from_slice(line).unwrap_or_default();
         if members.is_empty() {
@@ -200,7 +198,7 @@ impl Bridge {
         });
     }
 
-    /// Admits a request, or returns the response that rejects it.
+    /// Registers a request, or returns an error response.
     fn admit(&self, line: &Bytes, request: &Request<'_>) -> Result<(Asked, Slot), Bytes> {
         let asked = Asked::read(line.clone(), request);
         let slot = self.running.begin(request.id.as_raw(), line.len(), asked.kind());
@@ -212,24 +210,24 @@ impl Bridge {
         let bridge = Arc::clone(self);
         self.tasks.spawn(async move {
             if let Some(response) = bridge.exchange_until_stop(&asked, &slot).await {
-                // The client may use the id again as soon as it has the response.
+                // The client can reuse the id when it has the response.
                 drop(slot);
                 bridge.output.send(response).await;
             }
         });
     }
 
-    /// Takes the cancellation of a request that needs no message to the gateway.
+    /// Handles the cancellation of a stateless request, which needs no message to the gateway.
     fn is_cancellation(&self, notification: &Notification<'_>) -> bool {
         if notification.method != CANCELLED {
             return false;
         }
-        // A request that is not running has its response already.
+        // A request that is no longer running has been answered.
         let cancelled = cancelled_id(notification).and_then(|id| self.running.cancel(id));
         cancelled != Some(Kind::OfSession)
     }
 
-    /// Sends the notifications and the responses of the client, each after the one before.
+    /// Sends notifications and responses of the client in order.
     async fn send_in_order(self: Arc<Self>, mut messages: mpsc::Receiver<Bytes>) {
         while let Some(body) = messages.recv().await {
             let Some(()) = self.stop.run_until_cancelled(self.send_one(body)).await else { return };
@@ -258,12 +256,12 @@ impl Bridge {
             }
             Ok(response) if !response.status().is_success() => {
                 let status = response.status();
-                tracing::warn!(%status, "the gateway rejected a message of the client");
+                tracing::warn!(%status, "the gateway rejected a message from the client");
             }
             Ok(_) => {}
             Err(_) => {
                 let gateway = self.endpoint.name();
-                tracing::warn!("a message of the client was lost: cannot reach {gateway}");
+                tracing::warn!("a message from the client was lost: cannot reach {gateway}");
             }
         }
         if is_initialized && self.session.initialized() {
@@ -274,9 +272,9 @@ impl Bridge {
         }
     }
 
-    /// Sends a cancellation again while its request runs: the first may have overtaken the request.
+    /// Repeats a cancellation while its request runs: the first one may have overtaken the request.
     fn cancel_again(self: &Arc<Self>, id: Box<str>, bound: &Bound, body: &Bytes) {
-        /// The pauses before each time.
+        /// The delays before each repetition.
         const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
         let (bridge, bound, body) = (Arc::clone(self), bound.clone(), body.clone());
         self.tasks.spawn(async move {
@@ -293,7 +291,7 @@ impl Bridge {
         });
     }
 
-    /// Ends everything. Running requests may finish if the client only closed its end.
+    /// Ends the bridge. Running requests finish if the client only closed its input.
     async fn end(&self, sending: JoinHandle<()>, may_finish: bool) {
         self.tasks.close();
         if may_finish {
@@ -302,7 +300,7 @@ impl Bridge {
                 self.running.finished().await;
             };
             if timeout(FINISH, finished).await.is_err() {
-                tracing::warn!("some requests did not finish within {FINISH:?} and are cut off");
+                tracing::warn!("some requests did not finish within {FINISH:?} and were aborted");
             }
         }
         self.stop.cancel();
@@ -328,20 +326,20 @@ fn cancelled_id<'a>(notification: &Notification<'a>) -> Option<&'a str> {
     jsonrpc::read_object::<Cancelled<'a>>(params).map(|cancelled| cancelled.request_id.get())
 }
 
-/// The id of a line that is an object but not a message.
+/// Reads the id of an object that is not a valid message.
 fn id_of(line: &[u8]) -> Option<String> {
     let raw: &RawValue = serde_json::from_slice(line).ok()?;
     Some(Object::parse(raw).ok()?.find("id")?.get().to_owned())
 }
 
-/// The id of a request, read from the ends of its line.
+/// Reads the id of an overlong request from the ends of its line.
 fn id_of_long_request(head: &[u8], tail: &[u8]) -> Option<String> {
     let names_method = |part: &[u8]| part.windows(8).any(|window| window == b"\"method\"");
     if !names_method(head) && !names_method(tail) {
         return None;
     }
     let id = id_at_ends(head, tail)?;
-    // A part of an id is not an id.
+    // A truncated id is not valid JSON.
     serde_json::from_str::<serde_json::Value>(&id).ok()?;
     Some(id)
 }

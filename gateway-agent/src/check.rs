@@ -1,5 +1,5 @@
-//! `--check`: compares the targets with the catalog of the registry file or of the cache. The
-//! registry is not contacted.
+//! `--check`: compares the targets with the catalog of the registry file or cache. It does not
+//! contact the registry.
 
 use gateway_upstream::Routing;
 
@@ -10,7 +10,7 @@ use crate::{
     source::{self, Source},
 };
 
-/// The findings, or why there is no catalog to check against.
+/// Returns the findings, or the reason why no catalog is available.
 pub fn check(config: &Config) -> Result<Vec<Finding>, String> {
     let admission = config.registry.admission();
     let catalog = match &config.registry.source.address {

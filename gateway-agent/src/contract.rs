@@ -1,10 +1,9 @@
-//! What tools promise, and whether their upstreams still say so: each registered tool against the
-//! definition that its server lists now.
+//! Contracts: compares each registered tool with the definition that its server lists.
 //!
-//! What is registered of a tool is its contract; what the registration leaves open is pinned as
-//! the upstream first said it. A definition that differs is classified, counted and reported, and
-//! may be quarantined until a commit or a person accepts it. Schemas that differ are compared on
-//! another thread (`keep.rs`), and callers get the last judgement meanwhile.
+//! The registration of a tool is its contract. Members that the registration omits are pinned when
+//! first seen. A changed definition is classified, counted and reported, and can be quarantined
+//! until a commit or an operator accepts it. Schemas are compared on another thread (`keep.rs`);
+//! callers get the previous result meanwhile.
 
 mod definition;
 mod judge;
@@ -42,15 +41,15 @@ use self::{
     pin_file::PinFile,
 };
 
-/// What is known of every tool's contract.
+/// The contracts of all tools.
 #[derive(Debug, Default)]
 pub struct Contracts {
     settings: ArcSwap<Settings>,
     known: Mutex<Known>,
     observed: AllObserved,
-    /// `None`: the pins are kept in memory only.
+    /// `None`: pins are kept in memory only.
     file: Option<Mutex<PinFile>>,
-    /// The upstreams' definitions, once they were judged.
+    /// The upstreams' definitions, after their comparison.
     passed: watch::Sender<Arc<Definitions>>,
     again: Notify,
 }
@@ -59,12 +58,12 @@ pub struct Contracts {
 #[derive(Debug, Default)]
 pub struct Settings {
     rules: CheckRules,
-    /// The tools with limits of their own.
+    /// The tools of `limits.tools`.
     limited: Vec<ToolSelector>,
 }
 
 impl Settings {
-    /// Creates settings. `limited` are the tools with limits of their own.
+    /// Creates settings. `limited` are the tools of `limits.tools`.
     pub fn new(rules: CheckRules, limited: Vec<ToolSelector>) -> Self {
         Self { rules, limited }
     }
@@ -73,20 +72,20 @@ impl Settings {
 #[derive(Debug, Default)]
 struct Known {
     pins: Pins,
-    /// What was judged last, and of what.
+    /// The latest comparisons and their inputs.
     judged: BTreeMap<Key, (Basis, Arc<Judgement>)>,
-    /// The requested tools that are not judged yet.
+    /// Requested tools without a comparison.
     wanted: BTreeSet<Key>,
-    /// Whether a caller got a provisional answer since the last look.
+    /// Whether a caller received a provisional answer since the last check.
     is_awaited: bool,
 }
 
-/// An answer about a tool's contract at this moment.
+/// An answer about a tool's contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether it is so.
+    /// The answer.
     pub is_so: bool,
-    /// Whether the next look may answer otherwise. The definitions are published again after it.
+    /// Whether the next check can change the answer. Definitions are then published again.
     pub is_provisional: bool,
 }
 
@@ -99,24 +98,24 @@ impl Answer {
 /// Why a definition is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAccepted {
-    /// Nothing that could be accepted.
-    #[error("no definition of {0} is known; is it registered, and was its server reached?")]
+    /// The tool or its live definition is unknown.
+    #[error("no live definition of {0} is known; check that it is registered and that its server is reachable")]
     Unknown(Key),
-    /// The upstream says something else by now.
-    #[error("the definition of {tool} that its server gives now is {live}, not that one")]
+    /// The live definition has changed again.
+    #[error("the live definition of {tool} is now {live}; review it and accept this digest")]
     Another {
-        /// The tool.
-        tool: Key,
-        /// What there is to accept.
+		/// The tool.
+		tool: Key,
+        /// The digest of the live definition.
         live: Digest,
     },
-    /// It would not survive a restart.
+    /// The pins cannot be written.
     #[error("cannot write the pins: {0}")]
     Io(#[from] std::io::Error),
 }
 
 impl Contracts {
-    /// By these settings, with the pins that are beside the cache.
+    /// Opens the contracts with the pins next to the cache.
     pub fn open(cache: &Path, settings: Settings, definitions: Arc<Definitions>) -> Self {
         let (file, pins) = PinFile::open(cache);
         let known = Known { pins, ..Known::default() };
@@ -129,29 +128,29 @@ impl Contracts {
         }
     }
 
-    /// Goes on by another configuration.
+    /// Applies a changed configuration.
     pub fn configure(&self, settings: Settings) {
         self.settings.store(Arc::new(settings));
         self.again.notify_one();
     }
 
-    /// What is checked of a tool.
+    /// The checks of a tool's calls.
     pub fn checks(&self, tool: &Key) -> Checks {
         self.settings.load().rules.of(tool)
     }
 
-    /// What was seen of a tool's calls.
+    /// The schema violations of a tool's calls.
     pub fn observed(&self, tool: &Key) -> Arc<Observed> {
         self.observed.of(tool)
     }
 
-    /// The upstreams' definitions, each passed on once it was judged.
+    /// The upstreams' definitions, published after their comparison.
     pub fn definitions(&self) -> watch::Receiver<Arc<Definitions>> {
         self.passed.subscribe()
     }
 
-    /// Whether calls of a tool are refused for what its server lists now. Without any judgement they
-    /// are, unless a person has accepted exactly this definition.
+    /// Whether calls of a tool are rejected because of its live definition. They are while no
+    /// comparison exists, unless an operator accepted exactly this definition.
     pub fn is_quarantined(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Answer {
         if self.checks(record.document.key()).contract != Mode::Error {
             return Answer::certain(false);
@@ -159,9 +158,8 @@ impl Contracts {
         self.answer(catalog, record, live, |judged| judged.is_broken)
     }
 
-    /// Whether a tool is at the target of a lower version of its server, and that target lists
-    /// something else than is registered, or was not listed yet. Other words alone do not count,
-    /// because registrations may have their own. The configured mode does not count either.
+    /// Whether a tool uses the target of a lower version whose definition differs or was not listed
+    /// yet. Cosmetic differences and the configured mode do not count.
     pub fn is_undeployed(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Answer {
         if !live.is_provisional {
             return Answer::certain(false);
@@ -172,8 +170,8 @@ impl Contracts {
         })
     }
 
-    /// Answers for callers, on their threads. Schemas that differ take a long comparison, which is
-    /// left to the next look.
+    /// Answers on the caller's thread. A comparison of different schemas takes long and is left to
+    /// the next check.
     fn answer(
         &self,
         catalog: &Catalog,
@@ -204,8 +202,8 @@ impl Contracts {
         Answer { is_so, is_provisional: true }
     }
 
-    /// Judges a tool by what its server lists now; `None` where it has none. Compares only what was
-    /// not compared before.
+    /// Compares a tool with the live definition, unless the inputs are unchanged. `None` for tools
+    /// without a server.
     fn judge(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Option<Arc<Judgement>> {
         let comparison = Comparison::new(catalog, record, live)?;
         let basis = comparison.basis();
@@ -218,7 +216,7 @@ impl Contracts {
         record: &Record,
         (comparison, basis): (&Comparison<'_>, Basis),
     ) -> Arc<Judgement> {
-        // Outside of the lock: two threads may do it twice, but none waits for it.
+        // Without the lock: two threads may both compare, but neither waits.
         let found = comparison.compare();
         let mut known = self.lock();
         let judged = Arc::new(known.pins.judge(comparison.catalog(), record, found));
@@ -232,8 +230,7 @@ impl Contracts {
         (of == basis).then(|| judged.clone())
     }
 
-    /// Takes what a tool's server lists now for its contract, on a person's word. Writes to the
-    /// disk, so it must not be called where nothing may block.
+    /// Accepts a tool's live definition on behalf of an operator. Blocks on disk writes.
     pub fn accept(&self, tool: &Key, live: Digest) -> Result<(), NotAccepted> {
         let mut known = self.lock();
         let (_, judged) =
@@ -250,23 +247,23 @@ impl Contracts {
             return Err(error.into());
         }
         self.lock().judged.remove(tool);
-        tracing::info!(%tool, %live, "the upstream's definition of a tool was accepted");
-        // Whoever lists or calls it looks again.
+        tracing::info!(%tool, %live, "the live definition of a tool was accepted");
+        // Makes callers evaluate the tool again.
         self.passed.send_modify(|all| *all = Arc::new(Definitions::clone(all)));
         self.again.notify_one();
         Ok(())
     }
 
-    /// Writes the pins, if the disk does not have them.
+    /// Writes changed pins to disk.
     fn save(&self) -> std::io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
-        // Whoever writes later has the later pins.
+        // The lock is taken first, so that later pins are written later.
         let file = file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(content) = self.lock().pins.take_unsaved() else { return Ok(()) };
         file.write(&content).inspect_err(|_| self.lock().pins.note_unsaved())
     }
 
-    /// How every tool is whose definition is looked at, and what was seen of its calls.
+    /// The state of every tool with its findings.
     pub fn report(&self) -> Report {
         let known = self.lock();
         let judged = known.judged.iter().map(|(tool, (_, judged))| (tool, &**judged));
@@ -278,12 +275,12 @@ impl Contracts {
     }
 }
 
-/// Where the pins are, for a cache.
+/// The path of the pins for a cache.
 pub fn pins_path(cache: &Path) -> std::path::PathBuf {
     crate::files::beside(cache, ".pins")
 }
 
-/// Returns every registered schema that a document refers to, directly or through other schemas.
+/// Returns all registered schemas that a document refers to, directly or indirectly.
 pub(crate) fn schemas_of(catalog: &Catalog, document: &Document) -> Vec<Arc<Document>> {
     let mut found: Vec<Arc<Document>> = Vec::new();
     let mut waiting = edges(document.entity());

@@ -7,14 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The path with more at its end: `registry.json` and `.log` give `registry.json.log`.
+/// Appends to the file name: `registry.json` and `.log` become `registry.json.log`.
 pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(ending);
     PathBuf::from(name)
 }
 
-/// The directory of a file.
 pub(crate) fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -22,12 +21,12 @@ pub(crate) fn directory(path: &Path) -> &Path {
     }
 }
 
-/// Makes renames and removals in the directory of a file survive a crash.
+/// Makes renames and removals in the directory durable.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(directory(path))?.sync_all()
 }
 
-/// Writes a new file, flushed to the disk.
+/// Writes a new file and flushes it.
 pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write(path, bytes, &mut OpenOptions::new())
 }
@@ -38,12 +37,12 @@ fn write(path: &Path, bytes: &[u8], options: &mut OpenOptions) -> io::Result<()>
     file.sync_all()
 }
 
-/// Replaces a file, which is never there in part, nor lost again by a crash.
+/// Replaces a file atomically and durably.
 pub(crate) fn replace_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, bytes, &mut OpenOptions::new())
 }
 
-/// The same for a file that only its owner may read.
+/// Replaces a file that only its owner can read.
 pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -58,19 +57,19 @@ fn replace(path: &Path, bytes: &[u8], options: &mut OpenOptions) -> io::Result<(
     sync_directory(path)
 }
 
-/// Gives a file a second name, atomically; what had that name is gone. There is never a moment
-/// without the file itself, nor, once there was one, without a file of the second name.
+/// Gives a file a second name, atomically replacing an existing file. At every moment both names
+/// exist, if the second one did before.
 pub(crate) fn keep_as(path: &Path, second: &Path) -> io::Result<()> {
     let link = beside(second, ".tmp");
     remove(&link)?;
     match fs::hard_link(path, &link) {
         Ok(()) => fs::rename(&link, second),
-        // Some file systems have no hard links.
+        // Some file systems do not support hard links.
         Err(_) => fs::rename(path, second),
     }
 }
 
-/// Removes a file, if it is there.
+/// Removes a file if it exists.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -83,11 +82,11 @@ pub(crate) fn read_text(file: &Path, max_bytes: u64) -> io::Result<String> {
     let found = fs::metadata(file)?;
     // Opening a pipe blocks until a writer opens it.
     if !found.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("not a regular file"));
     }
     let size = found.len();
     if size > max_bytes {
-        return Err(io::Error::other(format!("it has {size} bytes, {max_bytes} are allowed")));
+        return Err(io::Error::other(format!("the file has {size} bytes; the maximum is {max_bytes}")));
     }
     fs::read_to_string(file)
 }

@@ -1,7 +1,7 @@
-//! Findings about targets and tool names: names that several servers share, versions at the target of
-//! a lower version, and servers without a target.
+//! Findings about targets and tool names: names that several servers share, versions that use the
+//! target of a lower version, and servers without a target.
 //!
-//! The log, `--check` and the metric `gateway_routing_findings` show the same findings.
+//! The log, `--check` and the metric `gateway_routing_findings` report the same findings.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,42 +17,40 @@ use tokio_util::sync::CancellationToken;
 
 use crate::identity::is_usable;
 
-/// Most names that one finding lists.
+/// Maximum names listed in one finding.
 const SHOWN: usize = 10;
-/// How long changes of the catalog are gathered, so that a burst is one inspection.
+/// Delay that combines bursts of catalog changes.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Finding {
-    /// Active tools of one name have several servers.
+    /// Active tools of different servers share a name.
     SharedNames {
-        /// The servers.
-        servers: BTreeSet<Name>,
-        /// The server that callers without an agent's identity reach, if this gateway has targets.
+		/// The servers with these tools.
+		servers: BTreeSet<Name>,
+        /// The server that callers without an agent's identity use. `None`: no target is
+        /// configured.
         called: Option<Name>,
-        /// The names.
-        tools: BTreeSet<Name>,
+		/// The shared names.
+		tools: BTreeSet<Name>,
     },
-    /// A version has no target of its own and uses that of a lower one.
+    /// A version has no target and uses that of a lower version.
     PreviousTarget {
-        /// The version.
-        server: Key,
-        /// The target.
-        target: TargetId,
+		/// The version without a target.
+		server: Key,
+		/// The target that it uses.
+		target: TargetId,
     },
-    /// Servers without a target: their tools are not listed here.
+    /// Servers without a target, whose tools are not listed.
     NoTarget {
-        /// The servers.
-        servers: BTreeSet<Name>,
+		/// Names of the servers.
+		servers: BTreeSet<Name>,
     },
 }
 
 impl Finding {
-    /// The codes of all findings.
     pub const CODES: [&str; 3] = [Code::ToolNameShared.as_str(), "previous-target", "no-target"];
 
-    /// The stable code.
     pub fn code(&self) -> &'static str {
         let [shared, previous, none] = Self::CODES;
         match self {
@@ -62,12 +60,12 @@ impl Finding {
         }
     }
 
-    /// Whether an operator should act. A gateway often serves only some of the registered servers.
+    /// Whether an operator should act. Gateways often serve only some of the registered servers.
     pub fn is_warning(&self) -> bool {
         !matches!(self, Self::NoTarget { .. })
     }
 
-    /// How many names or versions it is about.
+    /// The number of affected names or versions.
     fn count(&self) -> usize {
         match self {
             Self::SharedNames { tools, .. } => tools.len(),
@@ -115,7 +113,7 @@ fn list(names: &BTreeSet<Name>) -> String {
     }
 }
 
-/// All findings about a catalog at a gateway with these targets.
+/// Returns all findings about a catalog at a gateway with these targets.
 pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
     let mut found = shared_names(catalog, routing);
     let mut without = BTreeSet::new();
@@ -127,7 +125,7 @@ pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
                     let (server, target) = (key.clone(), route.target);
                     found.push(Finding::PreviousTarget { server, target });
                 }
-                // Lower versions than those with targets are those that were replaced.
+                // Versions below those with targets were replaced.
                 None if kind == Kind::Server && !routing.has_name(kind, &key.name) => {
                     without.insert(key.name.clone());
                 }
@@ -141,7 +139,7 @@ pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
     found
 }
 
-/// One active version of a tool, and its server.
+/// An active tool version and its server.
 struct Sourced<'a> {
     tool: &'a Key,
     server: &'a Key,
@@ -165,7 +163,7 @@ fn shared_names(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
         versions.clear();
     };
     for (tool, record) in catalog.of_kind(Kind::Tool).filter(|(_, record)| record.is_active()) {
-        // The edges are known without reading the document.
+        // Edges are available without parsing the document.
         let server = record.document.edges().iter().find(|edge| edge.kind == Kind::Server);
         let Some(server) = server else { continue };
         if versions.first().is_some_and(|first| first.tool.name != tool.name) {
@@ -178,7 +176,7 @@ fn shared_names(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
     shared.into_iter().map(finding).collect()
 }
 
-/// Logs each new finding and keeps the metric, until it is stopped.
+/// Logs new findings and updates the metric, until `stop`.
 pub async fn keep(
     mut catalog: watch::Receiver<Arc<Catalog>>,
     mut definitions: watch::Receiver<Arc<Definitions>>,
@@ -186,7 +184,7 @@ pub async fn keep(
 ) {
     metrics::describe_gauge!(
         "gateway_routing_findings",
-        "Shared tool names, versions at the target of a lower one, and servers without a target"
+        "Findings about tool names and targets, by code"
     );
     let mut known = BTreeSet::new();
     loop {

@@ -1,9 +1,9 @@
-//! Who is calling: what a request claims, how much of that is believed, and which registered agent
-//! it comes to.
+//! The identity of callers: the claim of a request, its verification, and the registered agent that
+//! it names.
 //!
-//! A claim that leads to no registered name (or cannot be read) makes an unknown caller. One that
-//! names a registered agent, but no version of it that may be used, does not: retiring an agent must
-//! not give it what unknown callers may. A weaker claim is never tried after a stronger one failed.
+//! A claim without a registered name makes the caller unknown. A claim of a registered agent
+//! without a usable version does not: retiring an agent must not give it the permissions of unknown
+//! callers. A failed claim never falls back to a weaker one.
 
 pub mod certificate;
 pub mod challenge;
@@ -28,10 +28,10 @@ use self::settings::IdentityConfig;
 
 const AGENT_NAME: &str = "x-agent-name";
 const AGENT_VERSION: &str = "x-agent-version";
-/// Longest part of a self-reported text that is kept.
+/// Maximum length of a stored self-description, in characters.
 const KEPT_CHARS: usize = 128;
 
-/// Reads the claim of the headers, if the deployment trusts them.
+/// Reads the claim of the headers, if the configuration trusts them.
 pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> HeaderClaim {
     if !config.trust_headers {
         return HeaderClaim::Absent;
@@ -45,7 +45,7 @@ pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> HeaderC
     }
 }
 
-/// The one value of a header, without surrounding space.
+/// The only value of a header, trimmed.
 fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -55,20 +55,20 @@ fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
     }
 }
 
-/// What an MCP client says that it is; for attribution.
+/// The self-description of an MCP client (unverified).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientInfo {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
+	/// Name of the program.
+	pub name: String,
+	/// Version of the program.
+	pub version: String,
 }
 
 impl ClientInfo {
-    /// Reads `clientInfo`; one that is malformed counts as none, for it is only self-reported.
+    /// Reads `clientInfo`. A malformed one is ignored, since it is unverified.
     pub fn read(raw: &RawValue) -> Option<Self> {
         let info: Self = jsonrpc::read_object(raw)?;
-        // Copies: a text that is only truncated keeps its memory for as long as the session.
+        // Copied: a truncated string would keep its memory for the whole session.
         Some(Self { name: kept(&info.name).into(), version: kept(&info.version).into() })
     }
 }
@@ -77,20 +77,19 @@ fn kept(text: &str) -> &str {
     text.char_indices().nth(KEPT_CHARS).map_or(text, |(end, _)| &text[..end])
 }
 
-/// Whom a claim comes to.
+/// The registered agent of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// A registered agent that may be used.
+    /// A registered agent with a usable version.
     Agent(Key),
-    /// A registered agent, but the version is retired; or all are, and none was named.
+    /// A registered agent whose claimed version, or every version, is retired.
     Retired,
-    /// A registered agent without such a version.
+    /// A registered agent without the claimed version.
     UnknownVersion,
-    /// Nobody that is registered.
+    /// No registered agent.
     Unknown,
 }
 
-/// A caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     identity: Identity,
@@ -101,12 +100,11 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Whom it comes to.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The registered agent, if it may be used.
+    /// The registered agent, if usable.
     pub fn agent(&self) -> Option<&Key> {
         match &self.identity {
             Identity::Agent(agent) => Some(agent),
@@ -114,35 +112,34 @@ impl Caller {
         }
     }
 
-    /// What the claim names, shortened, where that is no agent that may be used.
+    /// The shortened name of the claim, if it is not a usable agent.
     pub fn claimed(&self) -> Option<&str> {
         self.claimed.as_deref()
     }
 
-    /// Who it is by what it has proved, whatever agent it is.
+    /// The verified subject, independent of the agent.
     pub fn told(&self) -> Option<&str> {
         self.told.as_deref()
     }
 
-    /// How it was recognised, or what was tried.
+    /// The authentication method.
     pub fn evidence(&self) -> Evidence {
         self.evidence
     }
 
-    /// Against whose share it counts: that of a registered agent, or of somebody who has proved who
-    /// it is. All others, whatever they call themselves, have one together.
+    /// The quota key: of a registered agent or a verified caller. All others share one.
     pub(crate) fn principal(&self, claim: &HeaderClaim) -> Principal {
         let is_only_said = matches!(claim, HeaderClaim::Agent { .. }) && self.agent().is_none();
         if is_only_said { None } else { claim.apart() }
     }
 
-    /// What the client says that it is.
+    /// The self-description of the client.
     pub fn client(&self) -> Option<&ClientInfo> {
         self.client.as_deref()
     }
 }
 
-/// Decides who is calling.
+/// Resolves the caller of a claim.
 pub fn identify(
     config: IdentityConfig,
     catalog: &Catalog,
@@ -194,8 +191,8 @@ fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity 
     }
 }
 
-/// The agent that `clientInfo` names. Its version is that of a program: where no version of the agent
-/// is registered under it, the newest active one is meant.
+/// Finds the agent named by `clientInfo`. The version is that of a program, so an unregistered one
+/// selects the newest active version.
 fn find_client(catalog: &Catalog, client: &ClientInfo) -> Identity {
     match find_agent(catalog, &client.name, Some(&client.version)) {
         Identity::UnknownVersion => find_agent(catalog, &client.name, None),
@@ -203,7 +200,7 @@ fn find_client(catalog: &Catalog, client: &ClientInfo) -> Identity {
     }
 }
 
-/// What it is where an agent has no version that will do: this, or nobody, if it has none at all.
+/// `registered` if the agent has any version, else unknown.
 fn missing(catalog: &Catalog, name: &Name, registered: Identity) -> Identity {
     if catalog.versions(Kind::Agent, name).next().is_some() {
         registered
@@ -212,13 +209,13 @@ fn missing(catalog: &Catalog, name: &Name, registered: Identity) -> Identity {
     }
 }
 
-/// Whether an entity may still be used: deprecated ones may, retired ones may not.
+/// Whether an entity can be used: deprecated ones can, retired ones cannot.
 pub(crate) fn is_usable(record: &Record) -> bool {
     record.lifecycle.state != LifecycleState::Retired
 }
 
-/// The versions that a bare name may mean, the best first: active before deprecated, so that a
-/// deprecation alone breaks no caller, releases before prereleases, and newer before older.
+/// The usable versions of a name, best first: active before deprecated, so that a deprecation breaks
+/// no caller; releases before prereleases; newer before older.
 pub(crate) fn usable_versions<'a>(
     catalog: &'a Catalog,
     kind: Kind,

@@ -1,5 +1,5 @@
-//! The gateway: it keeps a verified local copy of the registry, stands between agents and tools,
-//! shows each agent only what it declared, and keeps working when the registry is gone.
+//! The gateway between agents and tools. It keeps a verified local copy of the registry, exposes to
+//! each agent only its declared tools, and keeps serving while the registry is unavailable.
 
 pub mod admin;
 pub mod admission;

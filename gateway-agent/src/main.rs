@@ -1,7 +1,7 @@
-//! The process: flags, logging, limits, signals, exit codes. Everything else is in the library.
-//! It also is what guards each child process (`guard`).
+//! The gateway process: flags, logging, resource limits, signals, exit codes. It also runs as the
+//! supervisor of child processes (`guard`).
 //!
-//! Exit codes: 0 it stopped when told to, 1 it could not run, 2 the configuration is wrong.
+//! Exit codes: 0 stopped by a signal, 1 failed to run, 2 invalid configuration.
 
 mod stdio;
 
@@ -25,7 +25,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const FAILED: u8 = 1;
 const MISCONFIGURED: u8 = 2;
-/// How long the end waits for reads and writes that hang (a pipe, a network file system).
+/// Maximum wait for blocked reads and writes (a pipe, a network file system) at exit.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
@@ -65,9 +65,9 @@ fn serve_callers(args: &Args) -> Result<(), Failed> {
     on_runtime(serve(config)).map_err(|message| (FAILED, message))
 }
 
-/// Findings are warnings: the gateway serves with them.
+/// Findings are warnings: they do not prevent serving.
 fn check(config: &Config) {
-    println!("the configuration is good");
+    println!("the configuration is valid");
     let left_out = config.mcp_servers.iter().flat_map(|servers| &servers.left_out);
     left_out.for_each(|problem| println!("warning[server-left-out]: {problem}"));
     match gateway_agent::check::check(config) {
@@ -75,23 +75,24 @@ fn check(config: &Config) {
             let level = if finding.is_warning() { "warning" } else { "note" };
             println!("{level}[{}]: {finding}", finding.code());
         }),
-        Err(reason) => println!("warning[not-checked]: the routing was not checked: {reason}"),
+        Err(reason) => println!("warning[not-checked]: tool routing was not checked: {reason}"),
     }
 }
 
-/// Huge pages clear and hold 2 MiB where a connection needs a few KiB: they double the memory of a
-/// process like this one, and make it no faster (see `docs/adr/0006-memory-before-huge-pages.md`).
+/// Transparent huge pages would double the memory of this process without a gain in speed (see
+/// `docs/adr/0006-memory-before-huge-pages.md`).
 #[cfg(target_os = "linux")]
 fn keep_pages_small() {
-    // A kernel that does not know the setting goes on as it did.
+    // Kernels without this setting ignore it.
     let _ = nix::sys::prctl::set_thp_disable(true);
 }
 
-/// Every connection takes a file, and the usual soft limit (1,024) is far below the hard one.
+/// Every connection needs a file descriptor, and the usual soft limit (1,024) is far below the hard
+/// limit.
 #[cfg(target_os = "linux")]
 fn allow_many_files() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    // Where this fails, fewer connections are accepted.
+    // On failure, fewer connections are accepted.
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
@@ -126,7 +127,7 @@ fn start_logging(args: &Args) -> Result<(), String> {
 fn on_runtime(work: impl Future<Output = Result<(), String>>) -> Result<(), String> {
     let runtime = Runtime::new().map_err(|e| format!("the runtime cannot start: {e}"))?;
     let outcome = runtime.block_on(async {
-        // It fails only where a provider is installed already, which serves as well.
+        // An error means that a provider is already installed.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         work.await
     });
@@ -138,7 +139,7 @@ async fn serve(config: Config) -> Result<(), String> {
     let listen = config.listen;
     let asks = config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     if !listen.ip().is_loopback() && !asks {
-        tracing::warn!(address = %listen, "listening beyond loopback without authentication: whoever reaches this address may call tools");
+        tracing::warn!(address = %listen, "AUTHENTICATION IS DISABLED: anyone who can reach this address can call tools; set tls.clientCa or identity, or listen on 127.0.0.1");
     }
     let listener =
         TcpListener::bind(listen).await.map_err(|e| format!("cannot listen on {listen}: {e}"))?;
@@ -149,8 +150,7 @@ async fn serve(config: Config) -> Result<(), String> {
     .await
 }
 
-/// Runs until the first signal, which cancels the token, and the end of the work. The second signal
-/// ends the work at once.
+/// Runs `work` until it ends. The first signal cancels the token; the second one aborts the work.
 async fn until_signals(
     work: impl AsyncFnOnce(CancellationToken) -> Result<(), String>,
 ) -> Result<(), String> {
@@ -158,15 +158,14 @@ async fn until_signals(
     let stop = CancellationToken::new();
     tokio::select! {
         ended = work(stop.clone()) => ended,
-        () = signals.twice(stop) => Err("received a second signal: running calls are cut off".to_owned()),
+        () = signals.twice(stop) => Err("received a second signal: running calls were aborted".to_owned()),
     }
 }
 
-/// The signals that end the process.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// `None` where whoever started it (`nohup`) wants it to outlive its terminal.
+    /// `None` if the parent process ignores hang-ups (`nohup`).
     hang_up: Option<Signal>,
 }
 
@@ -192,7 +191,8 @@ impl Signals {
             _ = hung_up => {}
         }
         stop.cancel();
-        // A hang-up is no second request: supervisors and terminals send it along with the first.
+        // A hang-up does not count as the second signal: supervisors and terminals send it along
+        // with the first.
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -200,8 +200,8 @@ impl Signals {
     }
 }
 
-/// Whether SIGHUP is ignored, which catching it would undo. The kernel says so as a mask of
-/// signals, of which it is the first; where there is no `/proc`, it is caught.
+/// Whether SIGHUP is ignored; a handler would undo that. `SigIgn` is a signal mask whose lowest bit
+/// is SIGHUP.
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,6 +1,8 @@
-//! The MCP endpoint: `POST /mcp` for clients of both protocol eras, and `GET` and `DELETE` for the
-//! older one. A request that carries modern metadata is served without any state; `initialize`
-//! opens a session of the older kind. Callers are authenticated first.
+//! The MCP endpoint: `POST /mcp` for all protocol versions, and `GET` and `DELETE` for versions
+//! with sessions.
+//!
+//! A request with stateless metadata is served without state; `initialize` opens a session. Callers
+//! are authenticated first.
 
 mod about;
 mod call;
@@ -58,7 +60,7 @@ use crate::{
     pipeline::{Gateway, GatewayHandle},
 };
 
-/// How long a browser may cache the answer to a preflight request.
+/// Maximum time that browsers cache a preflight response.
 const PREFLIGHT: Duration = Duration::from_mins(10);
 
 /// The MCP surface. Clones share its state.
@@ -69,7 +71,6 @@ pub struct Mcp {
 }
 
 impl Mcp {
-    /// Creates the surface of a gateway.
     pub fn new(gateway: GatewayHandle) -> Self {
         let state = gateway.read(McpState::new);
         Self { gateway, state: Arc::new(state) }
@@ -79,7 +80,6 @@ impl Mcp {
         Arc::new(Endpoint { gateway: self.gateway.current(), state: Arc::clone(&self.state) })
     }
 
-    /// The routes.
     pub fn router(&self) -> Router {
         let methods = post(receive).get(legacy::listen).delete(legacy::delete);
         let mut router = Router::new().route(METADATA, get(metadata));
@@ -91,8 +91,8 @@ impl Mcp {
         router.with_state(self.clone()).layer(self.cors())
     }
 
-    /// Lets pages of `allowedOrigins` call and read the answers, also the errors. The list is read
-    /// for each request, because it can change while serving.
+    /// Allows pages of `allowedOrigins` to call and to read responses and errors. The list is read
+    /// per request, because a reload can change it.
     fn cors(&self) -> CorsLayer {
         let gateway = self.gateway.clone();
         let is_allowed = move |origin: &HeaderValue, _: &Parts| {
@@ -101,7 +101,7 @@ impl Mcp {
         CorsLayer::new()
             .allow_origin(AllowOrigin::predicate(is_allowed))
             .allow_methods([Method::GET, Method::POST, Method::DELETE])
-            // `Mcp-Param-*` are any number of headers.
+            // `Mcp-Param-*` headers have arbitrary names.
             .allow_headers(AllowHeaders::mirror_request())
             .expose_headers([
                 header::SESSION_ID,
@@ -113,7 +113,7 @@ impl Mcp {
             .max_age(PREFLIGHT)
     }
 
-    /// Waits until no request of a session runs.
+    /// Waits until no request of a session is running.
     pub(crate) async fn drained(&self) {
         self.state.replays.drained().await;
     }
@@ -123,8 +123,8 @@ impl Mcp {
         self.state.replays.shutdown().await;
     }
 
-    /// Returns the endpoint for a complete request. A reload while its body arrived requires that the
-    /// new configuration admits the request, too.
+    /// Returns the endpoint for a complete request. If the configuration was reloaded while the
+    /// body arrived, the new one must accept the request, too.
     async fn renewed(
         &self,
         (known, credentials): (Arc<Endpoint>, Credentials),
@@ -144,15 +144,15 @@ impl Mcp {
     }
 }
 
-/// The state of the protocol. It outlives reloads of the configuration.
+/// Protocol state that survives configuration reloads.
 #[derive(Debug)]
 struct McpState {
     sessions: Sessions,
-    /// Requests of stateless clients that wait for input.
+    /// Stateless requests that wait for input.
     held: Arc<HeldRequests>,
-    /// Streams of sessions that can be resumed.
+    /// Resumable streams of sessions.
     replays: Arc<Replays>,
-    /// One permit for each open event stream.
+    /// One permit per open event stream.
     streams: Arc<Semaphore>,
     most_streams: usize,
     stream_shares: Arc<Shares>,
@@ -175,7 +175,7 @@ impl McpState {
     }
 }
 
-/// The gateway and the protocol's state, for one request.
+/// The gateway and protocol state of one request.
 #[derive(Debug)]
 struct Endpoint {
     gateway: Arc<Gateway>,
@@ -183,25 +183,25 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint that takes over event streams after a reload.
+    /// The endpoint that continues event streams after a reload.
     fn successor(&self) -> Option<Arc<Self>> {
         let gateway = Arc::clone(self.gateway.successor()?);
         Some(Arc::new(Self { gateway, state: Arc::clone(&self.state) }))
     }
 
-    /// An empty reservation for a request of this caller.
+    /// An empty reservation of the caller's memory quota.
     fn buffered(&self, parts: &Parts) -> Arc<Buffered> {
         let (payer, most) = (payer(parts), self.gateway.settings().buffered_bytes);
         Arc::new(self.gateway.buffers().open(payer, most))
     }
 }
 
-/// The caller against whose shares of memory, sessions and event streams a request counts.
+/// The quota key for memory, sessions and event streams.
 fn payer(parts: &Parts) -> Principal {
     if let Some(buffered) = parts.extensions.get::<Arc<Buffered>>() {
         return buffered.principal().clone();
     }
-    // Without a proof, the claimed agent is no caller: each could claim many.
+    // An unverified agent name selects no quota, because a caller could use many names.
     let proven = Some(claim(parts)).filter(|claim| matches!(claim, HeaderClaim::Proven { .. }));
     let address = || {
         let ConnectInfo(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>()?;
@@ -210,7 +210,7 @@ fn payer(parts: &Parts) -> Principal {
     proven.and_then(|claim| claim.apart()).or_else(address)
 }
 
-/// A request that was let in with what it proves, and the endpoint that serves it to its end.
+/// An authenticated request with its credentials and the endpoint that serves it.
 struct Entered {
     endpoint: Arc<Endpoint>,
     parts: Parts,
@@ -238,18 +238,18 @@ impl FromRequest<Mcp> for Entered {
     }
 }
 
-/// As whom a request was let in.
+/// The identity of the caller.
 fn claim(parts: &Parts) -> HeaderClaim {
     let admitted = parts.extensions.get::<Admitted>();
     admitted.map_or(HeaderClaim::Absent, |admitted| admitted.claim.clone())
 }
 
-/// The token that a request was let in with, if it is a caller's own.
+/// The caller's own token, for token exchange.
 fn subject(parts: &Parts) -> Option<Arc<SubjectToken>> {
     parts.extensions.get::<Admitted>().and_then(|admitted| admitted.subject.clone())
 }
 
-/// `GET` of the document that says how to get a token.
+/// The protected resource metadata (RFC 9728), which names the authorization servers.
 async fn metadata(State(mcp): State<Mcp>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     match mcp.gateway.read(|gateway| gateway.doorkeeper().metadata(&parts)) {
@@ -289,12 +289,12 @@ async fn receive(State(mcp): State<Mcp>, entered: Entered) -> Response {
     buffers::reserved(answer, buffered)
 }
 
-/// How many times the limit a body may have to be read to its end before it is refused.
+/// Maximum size of a discarded body, as a multiple of the request limit.
 const LINGER: usize = 4;
-/// How long it may be read where there is no memory for it.
+/// Maximum time of discarding if memory is exhausted.
 const LINGER_TIME: Duration = Duration::from_secs(1);
 
-/// Everything that is checked before the body is read, and then the body.
+/// Checks the headers, then reads the body.
 async fn admit(
     endpoint: &Endpoint,
     parts: &Parts,
@@ -318,7 +318,7 @@ async fn admit(
     Err(rejection)
 }
 
-/// Reads a body whose every chunk is reserved as it arrives. On failure the rest of it comes along.
+/// Reads a body and reserves memory for each chunk. On failure, also returns the unread rest.
 async fn read_whole(
     mut body: Body,
     (limit_bytes, buffered): (usize, &Buffered),
@@ -347,8 +347,8 @@ async fn read_whole(
     Ok(whole.into())
 }
 
-/// Reads what a client still sends, within bounds: one that is answered while it writes sees a
-/// broken connection instead of the answer. What would not end within them is not begun.
+/// Reads the rest of a rejected body within limits: a client that is still writing would see a
+/// reset connection instead of the response.
 async fn discard(body: Body, most_bytes: usize) {
     use http_body_util::BodyExt as _;
     if body.size_hint().lower() > most_bytes as u64 {
@@ -360,7 +360,7 @@ async fn discard(body: Body, most_bytes: usize) {
 
 async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
     if incoming.method != "tools/call" {
-        // A call checks the scopes of its tool as well, after the permit.
+        // `tools/call` checks the scopes of its tool during routing.
         let method = (incoming.method, None);
         endpoint.gateway.doorkeeper().check_scopes(incoming.parts, method, &BTreeSet::new())?;
     }
@@ -370,7 +370,7 @@ async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<A
     }
 }
 
-/// This revision defines no notifications from clients, so modern ones are taken and ignored.
+/// Protocol version 2026-07-28 defines no notifications from clients; they are ignored.
 fn notified(
     endpoint: &Endpoint,
     parts: &Parts,
@@ -382,7 +382,7 @@ fn notified(
     }
 }
 
-/// Only clients with sessions are asked anything.
+/// Only clients with sessions receive requests.
 fn answered(
     endpoint: &Endpoint,
     parts: &Parts,
@@ -395,7 +395,7 @@ fn answered(
 }
 
 fn refuse(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
-    tracing::debug!(reason = rejection.as_str(), error = %rejection, "refused a request");
+    tracing::debug!(reason = rejection.as_str(), error = %rejection, "request rejected");
     audit::count_rejection(rejection.as_str());
     render::rejection(id, rejection)
 }

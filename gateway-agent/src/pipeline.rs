@@ -1,7 +1,8 @@
-//! The path of every operation on every surface, and of the steps of compositions: resolve the caller,
-//! find the route, authorize, prepare the input, send, and finish the output.
+//! The path of every operation of every surface, and of the steps of compositions: resolve the
+//! caller, find the route, authorize, prepare the input, send, and finish the output.
 //!
-//! The surfaces parse requests and render responses; no protocol is known here.
+//! Surfaces parse requests and render responses. Operations and results have the form of MCP, the
+//! protocol of the upstreams; other surfaces translate to it.
 
 pub mod arguments;
 mod defaults;
@@ -42,10 +43,10 @@ pub(crate) use self::{
 use self::{moment::Moment, send::send};
 use crate::audit::CallRecord;
 
-/// Runs an operation to its end. The future can be dropped at any time; that cancels the operation.
+/// Runs an operation to its end. Dropping the future cancels the operation.
 ///
-/// Each round of input starts with the current catalog and authorizes again. The record has the final
-/// output or the error; an operation that is dropped before is recorded as cancelled.
+/// Each round of input uses the current catalog and is authorized again. The record receives the
+/// final output or the error; a dropped operation is recorded as cancelled.
 pub(crate) async fn invoke(
     gateway: &Arc<Gateway>,
     call: &mut Invocation,

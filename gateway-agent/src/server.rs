@@ -1,7 +1,7 @@
-//! Wiring: from a configuration and a socket to a gateway that serves, until it is told to stop.
+//! Assembles a gateway from its configuration, serves until shutdown, and drains.
 //!
-//! The order matters: the copy on disk is loaded, calls are served at once, and only then does the
-//! gateway connect and catch up.
+//! The order matters: the gateway loads the cached catalog, starts serving, and only then connects
+//! to the registry.
 
 mod body;
 mod connections;
@@ -46,67 +46,67 @@ use crate::{
     trace::Tracer,
 };
 
-/// How long requests to the admin address may take to finish after the callers' have.
+/// Maximum drain time of the admin listener, after the callers' listener.
 const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
-/// The longest start of an embedded gateway: its user waits for the catalog and the upstreams.
+/// Maximum start time of an embedded gateway, whose client waits for the catalog and the upstreams.
 const EMBEDDED_START: Duration = Duration::from_secs(5);
-/// Between two looks whether they are there.
+/// Polling interval of that wait.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long calls may take after the only user of an embedded gateway has ended.
+/// Maximum drain time of an embedded gateway after its client has ended.
 const EMBEDDED_DRAIN: Duration = Duration::from_secs(1);
 
 /// Why the gateway does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The copy on disk cannot be kept.
+    /// The cache cannot be opened.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// There is nothing to serve, and the source's catalog is refused.
-    #[error("the registry file is refused, and there is no cache to serve instead: {0}")]
+    /// The registry file is rejected, and there is no cached catalog.
+    #[error("the registry file is rejected, and the cache has no catalog to serve instead: {0}")]
     Rejected(#[from] Rejected),
-    /// A certificate or key for callers.
+    /// A TLS file is invalid.
     #[error(transparent)]
     Tls(#[from] InvalidFile),
-    /// The admin address.
+    /// The admin listener cannot bind.
     #[error("cannot listen on the admin address {address}: {source}")]
     Admin {
-        /// Where.
-        address: SocketAddr,
-        /// Why.
+		/// The configured address.
+		address: SocketAddr,
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// The journal of sagas.
-    #[error("cannot use the journal of sagas beside the cache: {0}")]
+    /// The saga journal cannot be opened.
+    #[error("cannot open the saga journal next to the cache: {0}")]
     Sagas(std::io::Error),
-    /// The keys of the callers' identity provider.
+    /// The identity provider's key file is invalid.
     #[error(transparent)]
     Keys(#[from] registry_jwt::InvalidFile),
-    /// The threads that serve callers.
-    #[error("cannot start the threads that serve callers: {0}")]
+    /// A worker thread cannot start.
+    #[error("cannot start worker threads: {0}")]
     Lanes(std::io::Error),
-    /// The socket.
-    #[error("cannot tell where the gateway listens: {0}")]
+    /// The listener has no local address.
+    #[error("cannot read the address of the listener: {0}")]
     Socket(#[from] std::io::Error),
 }
 
-/// How callers reach the gateway.
+/// The entry point of callers.
 #[derive(Debug)]
 pub enum Entry {
-    /// Through connections to a socket.
+    /// Connections to a socket.
     Socket(TcpListener),
-    /// In the same process, through the routes that are sent here.
+    /// Requests of this process, through the router that the gateway sends to this channel.
     Routes(oneshot::Sender<Router>),
 }
 
-/// Serves until `shutdown` completes, then finishes what has begun.
+/// Serves until `shutdown` completes, then drains.
 pub async fn run(
     entry: Entry,
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let is_embedded = matches!(entry, Entry::Routes(_));
-    // First: whatever is written from now on is taken over.
+    // Taken before reading the files, so that later changes are detected.
     let stamps = Stamps::of(&config).await;
     let metrics = health::install_metrics();
     let Assembly {
@@ -194,13 +194,12 @@ pub async fn run(
     mcp.shutdown().await;
     compositions.shutdown().await;
     upstreams.shutdown().await;
-    // What they still send to upstreams is done.
+    // All requests to upstreams have ended.
     drop(lanes);
     tracer.shutdown().await;
     outcome
 }
 
-/// The parts of a gateway before it serves.
 struct Assembly {
     tls: Option<Acceptor>,
     cache: Cache,
@@ -216,7 +215,7 @@ struct Assembly {
 }
 
 impl Assembly {
-    /// Opens the files of a gateway and connects its upstreams.
+    /// Opens the files of a gateway and starts its upstreams.
     async fn open(config: &Config) -> Result<Self, Error> {
         let counts = Counts {
             changed: tls_metrics::count_change,
@@ -224,7 +223,8 @@ impl Assembly {
         };
         let tls = config.tls.clone().map(|files| Acceptor::open(files, counts)).transpose()?;
         let doorkeeper = Doorkeeper::open(config.authenticator()).await?;
-        // Before the upstreams: a cache in use must not start their children.
+        // Before the upstreams: a gateway that cannot lock the cache must not start child
+        // processes.
         let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
         let upstreams = Upstreams::start(&config.targets, config.limits);
         let watchman = Watchman::new(cache.clone(), config.registry.max_staleness);
@@ -266,13 +266,12 @@ impl Assembly {
     }
 }
 
-/// Accepts calls for a while after `/readyz` has become negative.
+/// Keeps accepting calls after `/readyz` reports not ready, so that load balancers can react.
 async fn give_notice(notice: Duration) {
     tracing::info!("stopping: not ready, new calls are accepted for {notice:?}");
     sleep(notice).await;
 }
 
-/// The routes for operators.
 fn admin_routes(
     reloader: &Arc<Reloader>,
     gateway: &GatewayHandle,
@@ -285,7 +284,7 @@ fn admin_routes(
         .merge(reload::router(Arc::clone(reloader)))
 }
 
-/// Opens the admin address, if there is one. It has the callers' TLS. Probes need no token.
+/// Binds the admin listener, if configured. It shares the callers' TLS. Probes need no token.
 async fn open_admin(
     config: &Config,
     (tls, lanes): (Option<Acceptor>, Arc<Lanes>),
@@ -296,13 +295,13 @@ async fn open_admin(
     let listener =
         TcpListener::bind(address).await.map_err(|source| Error::Admin { address, source })?;
     let address = listener.local_addr()?;
-    tracing::info!(%address, "the admin routes are served");
+    tracing::info!(%address, "listening for admin requests");
     let door = Door { listener, tls, lanes, of_address: capacity::address_connections() };
     let routes = admin::guarded(routes, admin, address).merge(probes);
     Ok(Some((door, layers::around(routes))))
 }
 
-/// How the source's task ended before it was told to.
+/// The result of the source's task, which ended before shutdown.
 fn rejected(ended: Result<Result<(), Rejected>, tokio::task::JoinError>) -> Result<(), Error> {
     match ended {
         Ok(outcome) => Ok(outcome?),
@@ -310,21 +309,21 @@ fn rejected(ended: Result<Result<(), Rejected>, tokio::task::JoinError>) -> Resu
     }
 }
 
-/// The tasks of a gateway that serves.
+/// The background tasks of a serving gateway.
 struct Running {
     cache: Cache,
     serving: JoinHandle<()>,
     admin: Option<JoinHandle<()>>,
     writing: JoinHandle<()>,
     stop: CancellationToken,
-    /// Cancelled when calls that have begun may go on no longer.
+    /// Cancelled when the drain timeout expires.
     cut: CancellationToken,
     stop_admin: CancellationToken,
     stop_writing: CancellationToken,
 }
 
 impl Running {
-    /// Serves connections, and says so.
+    /// Serves connections and prints the address.
     fn start(
         door: Door,
         router: Router,
@@ -340,7 +339,7 @@ impl Running {
         Ok(Self::with(serving, (stop, cut), (cache, writer)))
     }
 
-    /// Serves no connections. Standard output belongs to the user of the routes.
+    /// Serves through the router only. Standard output belongs to the client.
     fn embed(
         (sender, routes): (oneshot::Sender<Router>, Router),
         (cache, writer): (Cache, Writer),
@@ -363,7 +362,7 @@ impl Running {
         Self { cache, serving, admin: None, writing, stop, cut, stop_admin, stop_writing }
     }
 
-    /// Serves these routes until the callers' calls have ended.
+    /// Serves the admin routes until the callers' calls have ended.
     fn serve_admin(&self, door: Door, router: Router) -> JoinHandle<()> {
         let (stop, cut) = (self.stop_admin.clone(), CancellationToken::new());
         tokio::spawn(async move {
@@ -382,24 +381,24 @@ impl Running {
         })
     }
 
-    /// Works in the background until the gateway stops.
+    /// Runs `work` in the background until the gateway stops.
     fn until_stop(&self, work: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         tokio::spawn(async move { stop.run_until_cancelled(work).await });
     }
 
-    /// Stops following and accepting, lets calls finish within the limit, also those that lost their
-    /// connection, and writes what the disk lacks.
+    /// Stops following and accepting, waits for running calls within the limit, and flushes the
+    /// cache.
     async fn stop(&mut self, limit: Duration, drained: impl Future<Output = ()>) {
         self.stop.cancel();
         let finished = async {
-            // A task that broke has said so; the others are to end all the same.
+            // A panic was already logged; the other tasks must still stop.
             let _ = (&mut self.serving).await;
-            // Only now: a request can lose its connection as long as there is one.
+            // Last: a call can lose its connection while connections are open.
             drained.await;
         };
         if timeout(limit, finished).await.is_err() {
-            tracing::warn!("some calls did not finish within {limit:?} and are cut off");
+            tracing::warn!("some calls did not finish within {limit:?} and were aborted");
             self.cut.cancel();
             if !self.serving.is_finished() {
                 let _ = (&mut self.serving).await;
@@ -414,11 +413,11 @@ impl Running {
     }
 }
 
-/// The start of an embedded gateway, whose only user gets the routes at its end.
+/// The start of an embedded gateway. Its only client receives the routes at the end.
 struct EmbeddedStart {
     deadline: Instant,
-    /// The upstreams whose first attempts decide whether the first list is complete. `None`: the
-    /// catalog was discovered at the upstreams, and calls wait for those that are connecting.
+    /// The upstreams to wait for, so that the first list is complete. `None` for a discovered
+    /// catalog, whose calls wait for connecting upstreams themselves.
     awaited: Option<Arc<Upstreams>>,
 }
 
@@ -429,7 +428,7 @@ impl EmbeddedStart {
         Self { deadline: Instant::now() + EMBEDDED_START, awaited }
     }
 
-    /// Sends the routes once the gateway is ready, at the deadline at the latest.
+    /// Sends the routes when the gateway is ready or the deadline passes.
     async fn send_when_ready(self, sender: oneshot::Sender<Router>, routes: Router, cache: Cache) {
         let is_tried = |target: &TargetHealth| !matches!(target.state, TargetState::Connecting);
         let is_ready = || {
@@ -443,7 +442,7 @@ impl EmbeddedStart {
         };
         let _ = timeout_at(self.deadline, ready).await;
         tracing::info!("the embedded gateway is ready (catalog {})", origin(&cache));
-        // Without a user, the gateway is about to end.
+        // If the client has ended, the gateway stops anyway.
         let _ = sender.send(routes);
     }
 }
@@ -457,10 +456,10 @@ fn origin(cache: &Cache) -> String {
     }
 }
 
-/// One line on standard output, for people and for scripts that wait for it.
+/// Prints a line on standard output, for people and for scripts that wait for the start.
 fn announce(line: &str) {
     use std::io::Write as _;
-    // Nobody may be reading; that is no reason not to serve.
+    // A closed standard output must not stop the gateway.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 

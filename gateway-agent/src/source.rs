@@ -1,4 +1,4 @@
-//! Where catalogs come from: each source puts them into the cache and says how it is doing.
+//! Sources of catalogs. Each source updates the cache and reports its state.
 
 mod content;
 mod discovered;
@@ -19,7 +19,7 @@ pub use self::{
 
 use crate::{feed::Feed, sync};
 
-/// Waits for the first catalog of a source that has one within seconds.
+/// Waits for the first catalog of a source that takes seconds to deliver one.
 pub async fn prepare(
     config: &SourceConfig,
     discovery: &mut Discovery,
@@ -31,9 +31,9 @@ pub async fn prepare(
     }
 }
 
-/// Follows the source until it is stopped. `gateway` is the name of the gateway in the registry.
+/// Follows the source until it is stopped. `gateway` is the gateway's name in the registry.
 ///
-/// Fails if there is no catalog to serve and the first one is rejected.
+/// Fails if the first catalog is rejected and there is none to serve.
 pub async fn follow(
     config: &SourceConfig,
     gateway: String,

@@ -1,4 +1,4 @@
-//! What is checked when a whole catalog is loaded from a file, over HTTP or from the cache:
+//! The checks of complete catalogs from a file, over HTTP or from the cache:
 //! `registry.validation.startup`.
 //!
 //! Documents of the Sync stream are not checked again: the registry validated them at registration.
@@ -11,7 +11,7 @@ use registry_core::{
     edges::{Reference, Relation, references},
 };
 
-/// Most findings that are written to the log one by one.
+/// Maximum number of individually logged findings.
 const LOGGED: usize = 20;
 
 /// `registry.validation.startup`.
@@ -35,10 +35,10 @@ impl Default for StartupValidation {
     }
 }
 
-/// A catalog that is not served because of what was found in it.
+/// A catalog rejected for its findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// What keeps it out.
+    /// The findings.
     pub errors: Vec<Diagnostic>,
 }
 
@@ -47,7 +47,7 @@ impl std::error::Error for Refused {}
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.errors.len();
-        write!(f, "{count} findings that `registry.validation.startup` does not let pass")?;
+        write!(f, "{count} findings that `registry.validation.startup` treats as errors")?;
         for found in &self.errors {
             write!(f, "\n  {found}")?;
             if let Some(help) = &found.help {
@@ -58,12 +58,12 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Looks through a catalog that was valid when it was registered. Warnings are logged.
+/// Checks a registered catalog. Warnings are logged.
 pub fn admit(catalog: &Catalog, modes: StartupValidation) -> Result<(), Refused> {
     judge(inspect(catalog, modes), modes)
 }
 
-/// Decides about findings, whoever made them. Warnings are logged.
+/// Applies the configured modes to findings. Warnings are logged.
 pub fn judge(found: Vec<Diagnostic>, modes: StartupValidation) -> Result<(), Refused> {
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
@@ -92,7 +92,7 @@ fn mode_of(diagnostic: &Diagnostic, modes: StartupValidation) -> Mode {
     }
 }
 
-/// References of a catalog to what it does not have.
+/// The references of a catalog to unregistered entities.
 pub fn missing(catalog: &Catalog) -> Vec<Diagnostic> {
     let (missing_entity, ignored) = (Mode::Error, Mode::Ignore);
     let modes =
@@ -100,8 +100,7 @@ pub fn missing(catalog: &Catalog) -> Vec<Diagnostic> {
     inspect(catalog, modes).into_iter().filter(Diagnostic::is_error).collect()
 }
 
-/// What a whole catalog shows without compiling anything: ends that are missing, deprecated or
-/// unused.
+/// Finds missing, deprecated and unused references, without compiling schemas.
 fn inspect(catalog: &Catalog, modes: StartupValidation) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (key, record) in catalog.iter() {
@@ -122,7 +121,7 @@ fn inspect(catalog: &Catalog, modes: StartupValidation) -> Vec<Diagnostic> {
     found
 }
 
-/// Whether a reference to this is worth a closer look.
+/// Whether a referenced entity is missing or inactive.
 fn is_notable(catalog: &Catalog, key: &registry_core::Key) -> bool {
     catalog.find(key).is_none_or(|record| !record.is_active())
 }
@@ -134,7 +133,7 @@ fn needs_references(modes: StartupValidation) -> bool {
 fn examine(catalog: &Catalog, reference: &Reference) -> Option<Diagnostic> {
     let Reference { relation, key, pointer } = reference;
     let Some(record) = catalog.find(key) else {
-        // A part has a server without all that it provides.
+        // A partial catalog can contain a server without all its tools.
         if *relation == Relation::Provides && **catalog.scope() != Scope::Everything {
             return None;
         }

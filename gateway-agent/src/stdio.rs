@@ -1,4 +1,4 @@
-//! `gateway-agent stdio`: the bridge to a running gateway, or to one in this process.
+//! `gateway-agent stdio`: a bridge to a running gateway or to an embedded one.
 
 use std::{fs, path::Path};
 
@@ -15,10 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{FAILED, Failed, MISCONFIGURED, load, on_runtime, until_signals};
 
-/// Room for the envelope around a result of an upstream, in bytes.
+/// Room for the JSON-RPC envelope around a result, in bytes.
 const ENVELOPE_BYTES: usize = 1024 * 1024;
 
-/// Serves one client.
 pub(crate) fn run(args: &Args, bridge: &StdioArgs) -> Result<(), Failed> {
     check(args, bridge).map_err(|message| (MISCONFIGURED, message))?;
     match &bridge.gateway {
@@ -27,7 +26,8 @@ pub(crate) fn run(args: &Args, bridge: &StdioArgs) -> Result<(), Failed> {
     }
 }
 
-/// Checks that the flags name one gateway. The flag parser cannot: some flags may precede `stdio`.
+/// Checks that the flags select one gateway. The flag parser cannot, because some flags can precede
+/// `stdio`.
 fn check(args: &Args, bridge: &StdioArgs) -> Result<(), String> {
     let flags = [
         ("--mcp-servers", args.mcp_servers.is_some()),
@@ -41,8 +41,8 @@ fn check(args: &Args, bridge: &StdioArgs) -> Result<(), String> {
              remove one of them or its environment variable"
         )),
         (false, None) if !args.file().exists() => Err(format!(
-            "no gateway is named, and {} does not exist: connect to a running gateway with \
-             --gateway URL, or start one in this process with --mcp-servers FILE or --config FILE",
+			"no gateway is configured, and {} does not exist: connect to a running gateway with \\
+			 --gateway URL, or start one in this process with --mcp-servers FILE or --config FILE",
             args.file().display()
         )),
         _ => Ok(()),
@@ -66,7 +66,7 @@ fn connect(url: &str, bridge: &StdioArgs) -> Result<(), Failed> {
 }
 
 fn embed(args: &Args, bridge: &StdioArgs) -> Result<(), Failed> {
-    // A client may start this process anywhere, for instance in `/`.
+    // A client may start this process in any directory, for instance in `/`.
     let default_cache = state_file(args);
     let directory = default_cache.as_deref().and_then(Path::parent).map(Path::to_owned);
     let args = Args { default_cache, data: args.data.clone().or(directory), ..args.clone() };
@@ -88,12 +88,12 @@ fn embed(args: &Args, bridge: &StdioArgs) -> Result<(), Failed> {
     outcome.map_err(|message| (FAILED, message))
 }
 
-/// Gives a second gateway a cache of its own: a copy in the temporary directory that is returned.
+/// Gives a second gateway its own cache: a copy in a temporary directory, which is returned.
 fn beside_another(config: &mut Config, cache: &Path) -> Result<TempDir, String> {
     let directory = tempfile::Builder::new().prefix("gateway-agent-").tempdir();
     let directory = directory.map_err(|e| format!("cannot create a temporary directory: {e}"))?;
     let copy = directory.path().join("registry-v2.json");
-    // Without the copy, the gateway waits for the registry.
+    // Without a copy, the gateway waits for the registry.
     let _ = fs::copy(cache, &copy);
     tracing::warn!(
         "the cache {} is in use by another gateway; this one keeps its state in {} until it ends",
@@ -105,7 +105,7 @@ fn beside_another(config: &mut Config, cache: &Path) -> Result<TempDir, String> 
     Ok(directory)
 }
 
-/// Serves the client until it ends. The gateway ends with the bridge, whose error is the inner one.
+/// Serves the client until it ends. The inner error is that of the bridge.
 async fn serve_embedded(
     config: Config,
     bridge: &StdioArgs,
@@ -120,7 +120,7 @@ async fn serve_embedded(
     let mut served = Ok(());
     let bridging = async {
         let Some(routes) = stop.run_until_cancelled(routes).await else { return };
-        // The sender is dropped only if the gateway does not start, which ends this future, too.
+        // The sender is dropped only if the gateway fails to start, which also ends this future.
         let Ok(routes) = routes else { return std::future::pending().await };
         let endpoint = Endpoint::embedded(routes, host.as_deref(), &identity_of(bridge));
         served = match endpoint {

@@ -1,7 +1,7 @@
-//! Following a registry server: what the gateway says on the stream, and what becomes of what it
-//! hears. The only file, with its folder, that names the API's generated types.
+//! Follows a registry server: sends the gateway's state on the Sync stream, and applies the
+//! received messages. Only this module uses the API's generated types.
 //!
-//! Nothing is taken that does not decode and verify; the last good catalog stays.
+//! Messages that do not decode or verify are rejected; the last valid catalog stays in effect.
 
 mod ahead;
 mod clock;
@@ -20,16 +20,16 @@ use tokio::sync::watch;
 use self::{clock::Clock, incoming::Incoming};
 use crate::{cache::DiskState, feed::Feed};
 
-/// Longest text of what is wrong with the disk, in bytes; the API's limit.
+/// Maximum length of a disk error, in bytes; the API has the same limit.
 const DISK_BYTES: usize = 1024;
-/// What people do where the gateway is to begin anew.
-const ANEW: &str = "stop the gateway, delete its cache (with .previous and .log) and start it again, or \
-                    correct `registry.source`";
-/// What the gateway calls its software.
+/// The remedy if the gateway cannot continue from its cache.
+	const ANEW: &str = "stop the gateway, delete its cache (with .previous and .log) and restart it, or \\
+						correct `registry.source`";
+/// The `User-Agent` of the gateway.
 pub const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
 
-/// Keeps the cache at the registry's latest revision, under this gateway's name, until the feed is
-/// stopped.
+/// Keeps the cache at the registry's latest revision until the feed is stopped. `name` is the
+/// gateway's name in the registry.
 pub async fn follow(follower: &Follower, name: String, feed: Feed, scope: watch::Receiver<Scope>) {
     let stop = feed.stop.clone();
     let keeping = Keeping {
@@ -44,7 +44,6 @@ pub async fn follow(follower: &Follower, name: String, feed: Feed, scope: watch:
     follower.run(keeping, stop).await;
 }
 
-/// The gateway as a follower.
 struct Keeping {
     name: String,
     incoming: Incoming,
@@ -63,7 +62,8 @@ impl Follow for Keeping {
         let held = self.feed.cache.current();
         let (wants_all, has_all) =
             (wanted == Scope::Everything, **held.scope() == Scope::Everything);
-        // From a part there is no way on to everything, and content counts for its own scope.
+        // A partial catalog cannot be extended to everything, and a content digest is valid for its
+        // scope only.
         let is_of_use = self.feed.cache.has_catalog() && (has_all || !wants_all);
         let is_wanted = is_of_use && !has_all && **held.scope() == wanted;
         let content = is_wanted.then(|| held.content_digest().as_bytes().to_vec());

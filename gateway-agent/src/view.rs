@@ -1,8 +1,8 @@
-//! What a caller may see, worked out once for each agent and only again when something in it
-//! changed: tool name → [`Offer`], and the pages of `tools/list` as bytes.
+//! Views: the tools that a caller can see. A view maps tool names to [`Offer`]s and contains the
+//! pages of `tools/list` as bytes.
 //!
-//! Three layers, each kept for as long as what it was made of: an offer (one tool version), a page
-//! (a run of offers), a view (an audience). Each is computed on first use.
+//! Three layers are cached and invalidated separately: offers (one tool version), pages (a sequence
+//! of offers) and views (one audience). Each is computed on first use.
 
 mod composed;
 pub mod definition;
@@ -45,44 +45,45 @@ pub use self::{
 use self::{pages::Pages, shelf::Shelf, slot::Slot, way::Registered};
 use crate::{contract::Contracts, freshness::Verdict, identity::usable_versions};
 
-/// Whose view it is.
+/// The callers that share a view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Audience {
-    /// A registered agent: exactly what it declares.
+    /// A registered agent, which sees the tools it declares.
     Agent(Key),
-    /// Callers without an agent's identity: of every tool the newest version with a target.
+    /// Callers without an agent's identity, which see the newest version of every tool with a
+    /// target.
     Everyone,
-    /// Whoever is always refused: nothing.
+    /// Callers that the policy rejects, which see nothing.
     Nobody,
 }
 
-/// One moment: a catalog and the upstreams' definitions. A call keeps the one it began with.
+/// A catalog with the upstreams' definitions. A call uses one snapshot.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// The registry.
-    pub catalog: Arc<Catalog>,
-    /// What the upstreams say about their tools.
+		/// The registry's catalog.
+		pub catalog: Arc<Catalog>,
+    /// The tools and features that upstreams list.
     pub definitions: Arc<Definitions>,
     serial: u64,
     registered: Registered,
 }
 
 impl Snapshot {
-    /// Whether there is a catalog at all; an empty registry's catalog is one.
+    /// Whether a catalog was loaded. It can be empty.
     pub fn has_catalog(&self) -> bool {
         !self.catalog.registry().as_str().is_empty()
     }
 }
 
-/// What one audience sees at one moment.
+/// The tools of one audience in one snapshot.
 #[derive(Debug, Default)]
 pub struct View {
     offers: HashMap<Name, Arc<Offer>>,
     pages: Pages,
     fingerprint: u64,
-    /// Whether calls of some tool can be tasks of 2025-11-25.
+    /// Whether some tools can be called as tasks of 2025-11-25.
     takes_tasks: bool,
-    /// What is left of it while the catalog is too old for the rest, once somebody asks.
+    /// The view of a stale catalog, which has only read-only tools.
     read_only: OnceLock<Arc<Self>>,
 }
 
@@ -104,7 +105,7 @@ impl View {
         Self { offers, pages, fingerprint, takes_tasks, read_only: OnceLock::new() }
     }
 
-    /// What is left of it when the catalog has some age.
+    /// The view at a staleness level.
     pub fn at(self: Arc<Self>, verdict: Verdict) -> Arc<Self> {
         let left = || {
             let admitted =
@@ -118,32 +119,31 @@ impl View {
         }
     }
 
-    /// The tool with this name.
     pub fn find(&self, name: &Name) -> Option<&Arc<Offer>> {
         self.offers.get(name)
     }
 
-    /// All tools, in no order.
+    /// All tools, unordered.
     pub fn offers(&self) -> impl Iterator<Item = &Arc<Offer>> {
         self.offers.values()
     }
 
-    /// How many tools there are, also those that are quarantined.
+    /// The number of tools, including quarantined ones.
     pub fn len(&self) -> usize {
         self.offers.len()
     }
 
-    /// Whether there are none.
+    /// Whether the view has no tools.
     pub fn is_empty(&self) -> bool {
         self.offers.is_empty()
     }
 
-    /// One page of the list: the first, or the one after a cursor.
+    /// The first page of the list, or the page after a cursor.
     pub fn list(&self, after: Option<&Cursor>, form: impl Into<Form>) -> Listing {
         self.pages.list(after, form.into())
     }
 
-    /// Whether calls of some tool can be tasks of 2025-11-25.
+    /// Whether some tools can be called as tasks of 2025-11-25.
     pub fn takes_tasks(&self) -> bool {
         self.takes_tasks
     }
@@ -161,7 +161,6 @@ impl View {
     }
 }
 
-/// All views.
 #[derive(Debug)]
 pub struct Views {
     catalog: watch::Receiver<Arc<Catalog>>,
@@ -172,8 +171,8 @@ pub struct Views {
 }
 
 impl Views {
-    /// Follows a catalog and the upstreams' definitions; what is checked of each tool, the contracts
-    /// say.
+    /// Creates views of a catalog and the upstreams' definitions. `contracts` determines the checks
+    /// of each tool.
     pub fn new(
         catalog: watch::Receiver<Arc<Catalog>>,
         definitions: watch::Receiver<Arc<Definitions>>,
@@ -189,12 +188,12 @@ impl Views {
         Self { catalog, definitions, current: ArcSwap::from_pointee(first), slots, shelf }
     }
 
-    /// Both sources, to be told of changes.
+    /// Subscribes to changes of both sources.
     pub fn subscribe(&self) -> (watch::Receiver<Arc<Catalog>>, watch::Receiver<Arc<Definitions>>) {
         (self.catalog.clone(), self.definitions.clone())
     }
 
-    /// The present moment.
+    /// The current snapshot.
     pub fn now(&self) -> Arc<Snapshot> {
         let current = self.current.load();
         if self.is_latest(&current) {
@@ -210,7 +209,7 @@ impl Views {
     }
 
     fn advance(&self) -> Arc<Snapshot> {
-        // The slots' lock orders the serials; whoever comes second finds the work done.
+        // The lock orders serials. A concurrent caller finds the work done.
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let current = self.current.load_full();
         if self.is_latest(&current) {
@@ -231,7 +230,7 @@ impl Views {
         next
     }
 
-    /// What an audience sees at that moment.
+    /// The view of an audience in a snapshot.
     pub fn of(&self, snapshot: &Snapshot, audience: &Audience) -> Arc<View> {
         let slot = self.slot(snapshot, audience);
         slot.view_or(|previous| self.build(snapshot, audience, previous))
@@ -248,7 +247,7 @@ impl Views {
         if let Some(slot) = known.filter(|slot| slot.serial() == snapshot.serial) {
             return Arc::clone(slot);
         }
-        // A call that began before the last swap gets its view, but does not bring back the past.
+        // A call with an older snapshot gets its own view, which must not replace a newer one.
         if known.is_some_and(|slot| slot.serial() > snapshot.serial) {
             return Arc::new(Slot::new(snapshot.serial, None));
         }
@@ -298,9 +297,9 @@ impl Views {
         offers
     }
 
-    /// The newest version that this gateway has targets for. A version at the target of a lower one
-    /// gives way to lower versions unless that target lists the registered definition: a registration
-    /// alone must not change what callers of the deployed version see.
+    /// The newest version with a target. A version that uses the target of a lower version is
+    /// skipped unless that target lists its definition: a registration alone must not change the
+    /// tools that callers see.
     fn newest(&self, snapshot: &Snapshot, name: &Name) -> Option<Arc<Offer>> {
         let mut undeployed = None;
         for record in usable_versions(&snapshot.catalog, Kind::Tool, name) {
@@ -313,18 +312,17 @@ impl Views {
         undeployed
     }
 
-    /// A tool version as it is registered, also where it is retired: for what has to be undone.
+    /// A registered tool version, even if retired, for compensations.
     pub fn registered(&self, snapshot: &Snapshot, tool: &Key) -> Option<Arc<Offer>> {
         self.shelf.registered(snapshot, tool)
     }
 
-    /// Looks at one moment without working out more than is asked for.
     pub fn sight<'a>(&'a self, snapshot: &'a Snapshot) -> Sight<'a> {
         Sight { views: self, snapshot }
     }
 }
 
-/// Single tools at one moment.
+/// Lookup of single tools, without computing a whole view.
 #[derive(Debug, Clone, Copy)]
 pub struct Sight<'a> {
     views: &'a Views,

@@ -1,4 +1,4 @@
-//! `GET /admin/contracts` and `POST /admin/contracts/accept`: the definitions of tools, and their
+//! `GET /admin/contracts` and `POST /admin/contracts/accept`: live tool definitions, and their
 //! acceptance by an operator.
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ async fn report(State(contracts): State<Arc<Contracts>>) -> Response {
     Json(contracts.report()).into_response()
 }
 
-/// A tool and the digest of the accepted definition.
+/// A tool, and the digest of the definition to accept.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Accepted {
@@ -48,7 +48,7 @@ async fn accept(State(contracts): State<Arc<Contracts>>, body: Bytes) -> Respons
     match accepted {
         Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
         Ok(Err(error)) => refused(status(&error), &error.to_string()),
-        Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "the gateway failed; see its log"),
+        Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "internal error of the gateway; see its log"),
     }
 }
 

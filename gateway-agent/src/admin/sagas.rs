@@ -27,11 +27,11 @@ async fn list(State(handle): State<GatewayHandle>) -> Response {
     gateway.compositions().sagas().list(|list| Json(list).into_response())
 }
 
-/// The inputs and results of the steps are included, because an operator needs them to repair.
+/// Includes inputs and results of steps, which operators need for repairs.
 async fn show(State(handle): State<GatewayHandle>, Path(id): Path<String>) -> Response {
     let gateway = handle.current();
     let shown = gateway.compositions().sagas().show(&id, |saga| Json(saga).into_response());
-    shown.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, &format!("there is no saga {id}")))
+    shown.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, &format!("saga {id} not found")))
 }
 
 #[derive(Debug, Deserialize)]

@@ -25,7 +25,6 @@ pub(crate) fn router(upstreams: Arc<Upstreams>) -> Router {
         .with_state(upstreams)
 }
 
-/// A target as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
@@ -83,18 +82,18 @@ struct Wanted {
     server: TargetId,
 }
 
-/// Starts a check and does not wait for it. The list shows its outcome.
+/// Starts a check without waiting for it. The list reports its outcome.
 async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
     act(&body, |server| match upstreams.check(server) {
         Some(true) => StatusCode::ACCEPTED.into_response(),
         Some(false) => {
-            refused(StatusCode::CONFLICT, &format!("the target of {server} is stopped; start it"))
+            refused(StatusCode::CONFLICT, &format!("the target of {server} is stopped; start it first"))
         }
         None => unknown(server),
     })
 }
 
-/// Sends no more calls to a target. Running calls finish.
+/// Stops new calls to a target. Running calls finish.
 async fn stop(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
     act(&body, |server| done(server, "stopped", upstreams.stop(server)))
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::refused;
 use crate::trace::{Record, Side, Tracer};
 
-/// The default number of listed traces.
+/// Default number of listed traces.
 const LISTED: usize = 100;
 /// Maximum number of listed traces.
 const MOST_LISTED: usize = 1000;
@@ -28,12 +28,11 @@ pub(crate) fn router(tracer: Arc<Tracer>) -> Router {
         .with_state(tracer)
 }
 
-/// A span as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown<'a> {
     span_id: SpanId,
-    /// `null`: the trace began here. It may be a span of another program.
+    /// `null` for the first span of a trace. Otherwise possibly a span of another program.
     parent_span_id: Option<SpanId>,
     kind: &'static str,
     name: &'a str,
@@ -78,7 +77,7 @@ async fn list(State(tracer): State<Arc<Tracer>>, Query(wanted): Query<Wanted>) -
     let listed: Vec<_> = newest
         .iter()
         .map(|(id, trace)| {
-            // The span that the others belong to ends last.
+            // The root span ends last.
             let last = trace.spans.last().map(|record| Shown::of(record));
             json!({ "traceId": id, "spans": trace.spans.len(), "last": last })
         })
@@ -92,7 +91,7 @@ async fn show(State(tracer): State<Arc<Tracer>>, Path(id): Path<String>) -> Resp
         Err(e) => return refused(StatusCode::BAD_REQUEST, &e.to_string()),
     };
     let Some(trace) = tracer.find(id) else {
-        return refused(StatusCode::NOT_FOUND, "no such trace among the recent ones");
+        return refused(StatusCode::NOT_FOUND, "trace not found among the recent traces");
     };
     let mut spans: Vec<_> = trace.spans.iter().map(|record| Shown::of(record)).collect();
     spans.sort_by_key(|span| span.start_unix_us);

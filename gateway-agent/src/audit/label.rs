@@ -1,5 +1,5 @@
-//! Series with names of the catalog, bounded: the first so many names get one each, and all others
-//! share one.
+//! Label values from the catalog, limited in number: the first names have their own series, all
+//! others share one.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -7,10 +7,10 @@ use metrics::SharedString;
 
 use foldhash::HashMap;
 
-/// What shares a series.
+/// The label of the shared series.
 const OTHER: &str = "other";
 
-/// The meters of each name.
+/// The metrics of each name.
 #[derive(Debug)]
 pub(super) struct Named<T> {
     most: usize,
@@ -20,12 +20,12 @@ pub(super) struct Named<T> {
 }
 
 impl<T> Named<T> {
-    /// For at most so many names; `make` makes the meters of a label.
+    /// Creates a map for at most `most` names. `make` creates the metrics of a label.
     pub(super) fn new(most: usize, make: fn(SharedString) -> T) -> Self {
         Self { most, make, known: RwLock::default(), other: OnceLock::new() }
     }
 
-    /// The meters of a name, or those that it shares.
+    /// Returns the metrics of a name, or the shared ones.
     pub(super) fn of(&self, name: Option<&str>) -> Arc<T> {
         let Some(name) = name else { return self.other() };
         if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(name) {

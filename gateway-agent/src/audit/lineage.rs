@@ -1,4 +1,4 @@
-//! Records of the steps of compositions, which belong to their composition's caller.
+//! Records of composition steps, which inherit the caller of their composition.
 
 use gateway_protocol::mcp::Era;
 use registry_core::{Key, Revision};
@@ -6,7 +6,7 @@ use registry_core::{Key, Revision};
 use super::CallRecord;
 use crate::{identity::Caller, trace::Span};
 
-/// What the record of a step takes over from that of its composition.
+/// The facts that a step's record inherits.
 #[derive(Debug, Clone)]
 pub struct Lineage {
     composition: Key,
@@ -16,7 +16,6 @@ pub struct Lineage {
 }
 
 impl CallRecord {
-    /// For the steps of this composition.
     pub fn lineage(&self, composition: &Key) -> Lineage {
         Lineage {
             composition: composition.clone(),
@@ -28,12 +27,12 @@ impl CallRecord {
 }
 
 impl Lineage {
-    /// For the steps of a composition that nobody waits for any more.
+    /// For the steps of a saga that continues without its caller.
     pub fn afterwards(composition: &Key, caller: Caller, revision: Revision) -> Self {
         Self { composition: composition.clone(), caller: Some(caller), revision, era: Era::Modern }
     }
 
-    /// Begins the record of a step.
+    /// Starts the record of a step.
     pub fn begin(&self, tool: &str, request_bytes: usize, span: Span) -> CallRecord {
         let mut record = CallRecord::begin("composition/step", self.era, tool, request_bytes, span);
         record.composition = Some(self.composition.clone());

@@ -1,5 +1,5 @@
-//! Names, help texts and labels of the metrics. Every label has a fixed set of values, or names of
-//! the catalog up to a number.
+//! Names, help texts and labels of metrics. Label values are fixed, or catalog names limited in
+//! number.
 
 use std::{
     sync::{LazyLock, OnceLock},
@@ -28,15 +28,15 @@ const RESPONSE_BYTES: &str = "gateway_response_bytes_total";
 const UPSTREAM_CALLS: &str = "gateway_upstream_calls_total";
 const UPSTREAM_SECONDS: &str = "gateway_upstream_call_duration_seconds";
 
-/// Registered tools with series of their own.
+/// Metrics of registered tools.
 static TOOLS: LazyLock<Named<ToolMeters>> = LazyLock::new(|| Named::new(500, ToolMeters::new));
-/// Registered servers with series of their own.
+/// Metrics of registered servers.
 static SERVERS: LazyLock<Named<ServerMeters>> =
     LazyLock::new(|| Named::new(100, ServerMeters::new));
-/// Of all calls, by era.
+/// Metrics of all calls by era and outcome.
 static ALL: LazyLock<[[OnceLock<CallMeters>; Outcome::COUNT]; 2]> = LazyLock::new(Default::default);
 
-/// Handles are found once: looking one up by its labels costs more than counting.
+/// Cached handles: a lookup by labels costs more than counting.
 struct CallMeters {
     calls: Counter,
     seconds: Histogram,
@@ -73,20 +73,20 @@ impl ServerMeters {
     }
 }
 
-/// Tells the recorder what the metrics mean.
+/// Registers the help texts.
 pub fn describe_metrics() {
     describe_counter!(CALLS, "Tool calls by outcome and protocol era.");
-    describe_histogram!(CALL_SECONDS, Unit::Seconds, "Time from request to answer of a tool call.");
-    describe_counter!(FINDINGS, "Calls that the policy let through with a warning.");
-    describe_counter!(VIOLATIONS, "Arguments and results that did not pass their schema.");
+    describe_histogram!(CALL_SECONDS, Unit::Seconds, "Time from request to response of a tool call.");
+    describe_counter!(FINDINGS, "Calls that the policy allowed with a warning.");
+    describe_counter!(VIOLATIONS, "Arguments and results that violate their schema.");
     describe_counter!(STALE, "Tool calls while the catalog was older than registry.maxStaleness.");
     describe_counter!(LISTS, "Pages of tools/list by protocol era.");
-    describe_counter!(REJECTIONS, "Requests that were refused before they were understood.");
+    describe_counter!(REJECTIONS, "Requests rejected before routing, by reason.");
     describe_counter!(BY_TOOL, "Tool calls by registered tool and outcome.");
-    describe_counter!(REQUEST_BYTES, Unit::Bytes, "Requests of tool calls by registered tool.");
-    describe_counter!(RESPONSE_BYTES, Unit::Bytes, "Answers of tool calls by registered tool.");
-    describe_counter!(UPSTREAM_CALLS, "Calls that went to an upstream by server and outcome.");
-    describe_histogram!(UPSTREAM_SECONDS, Unit::Seconds, "Time that an upstream took to answer.");
+    describe_counter!(REQUEST_BYTES, Unit::Bytes, "Size of tool call requests by registered tool.");
+    describe_counter!(RESPONSE_BYTES, Unit::Bytes, "Size of tool call responses by registered tool.");
+    describe_counter!(UPSTREAM_CALLS, "Upstream calls by server and outcome.");
+    describe_histogram!(UPSTREAM_SECONDS, Unit::Seconds, "Response time of upstreams.");
     describe_gauge!(Gauge::Sessions.name(), "Open sessions of clients before 2026-07-28.");
     describe_gauge!(Gauge::Streams.name(), "Open event streams to clients.");
 }
@@ -100,7 +100,7 @@ pub(super) fn count_call(of: Era, ended: Outcome, seconds: f64) {
     meters.seconds.record(seconds);
 }
 
-/// A tool that is not registered has no series of its own.
+/// Tools that are not registered share one series.
 pub(super) fn count_tool(tool: Option<&str>, ended: Outcome, bytes: [usize; 2]) {
     let meters = TOOLS.of(tool);
     meters.request_bytes.increment(bytes[0] as u64);
@@ -126,26 +126,26 @@ pub(super) fn count_violation(which: &'static str, check: &'static str) {
 }
 
 pub(super) fn count_stale(verdict: &'static str, is_refused: bool) {
-    let outcome = if is_refused { "refused" } else { "served" };
+    let outcome = if is_refused { "rejected" } else { "served" };
     counter!(STALE, "verdict" => verdict, "outcome" => outcome).increment(1);
 }
 
-/// Counts one page of a list.
+/// Counts a page of a list.
 pub fn count_list(of: Era) {
     counter!(LISTS, "era" => of.as_str()).increment(1);
 }
 
-/// Counts a request that was refused before it was understood.
+/// Counts a request that was rejected before routing.
 pub fn count_rejection(reason: &'static str) {
     counter!(REJECTIONS, "reason" => reason).increment(1);
 }
 
-/// What is counted while it is there.
+/// A gauge of existing objects.
 #[derive(Debug, Clone, Copy)]
 pub enum Gauge {
-    /// Sessions of legacy clients.
+    /// Sessions of clients before 2026-07-28.
     Sessions,
-    /// Event streams.
+    /// Open event streams.
     Streams,
 }
 
@@ -157,14 +157,14 @@ impl Gauge {
         }
     }
 
-    /// Counts one more until what is returned is dropped.
+    /// Counts an object until the result is dropped.
     pub fn hold(self) -> Held {
         gauge!(self.name()).increment(1.0);
         Held(self)
     }
 }
 
-/// One that is counted.
+/// A counted object.
 #[derive(Debug)]
 pub struct Held(Gauge);
 

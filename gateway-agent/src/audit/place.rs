@@ -1,6 +1,6 @@
-//! What of a resource's URI is kept: the rest may be a value, and values are never logged.
+//! The part of a resource's URI that is logged; the rest can contain values.
 
-/// Scheme and authority, without who is named in that; nothing of what is no URI.
+/// Returns the scheme and host without user information. Empty if the text is not a URI.
 pub fn place(uri: &str) -> String {
     let Some((scheme, rest)) = uri.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
         return String::new();
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_path_no_query_and_nobody_is_kept() {
+    fn origin_omits_path_query_and_user() {
         for (uri, kept) in [
             ("docs+https://h:1/a?b#c", "docs+https://h:1"),
             ("https://u:p@x@h?b", "https://h"),

@@ -1,4 +1,4 @@
-//! One request to its response: the attempts, the messages before the response, and lost sessions.
+//! One request of the client: attempts, messages before the response, and lost sessions.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -25,55 +25,55 @@ use super::{
 };
 use crate::mcp::LAST_EVENT_HEADER;
 
-/// Attempts to resume a stream whose connection broke.
+/// Maximum attempts to resume an interrupted stream.
 const RESUMES: u32 = 8;
-/// The longest pause before such an attempt that a gateway may ask for.
+/// Maximum delay before such an attempt that the gateway can request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How long the rest of a stream is read after the response, so that its connection is used again.
+/// Maximum time to read the end of a stream after its response, so that the connection can be
+/// reused.
 const REST: Duration = Duration::from_millis(500);
-/// The longest wait for a session that is opened again, and for its state.
+/// Timeout for reopening a session and restoring its state.
 pub(super) const OPENING: Duration = Duration::from_secs(10);
-/// The acknowledgment at the start of a `subscriptions/listen`.
+/// The first notification of a `subscriptions/listen`.
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
-/// The end of one attempt.
+/// The outcome of one attempt.
 enum Attempt {
-    /// The response.
     Answer { message: Bytes, headers: HeaderMap },
-    /// The gateway rejected the request before it did anything. `message` is its response.
+    /// The gateway rejected the request without processing it. `message` is its response.
     Rejected { why: Remedy, message: Bytes },
 }
 
-/// The remedy for a rejected request.
+/// The remedy after a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Remedy {
-    /// A new session.
+    /// Open a new session.
     Session,
-    /// The current definition of the tool, which says which arguments become headers.
+    /// List the tools: their current definitions determine the headers.
     Tools,
-    /// The current token.
+    /// Read the token again.
     Token,
 }
 
 impl Bridge {
-    /// Returns the response to a request; `None` if the client cancelled the request.
+    /// Returns the response, or `None` if the client cancelled the request.
     pub(super) async fn exchange(&self, asked: &Asked, slot: &Slot) -> Option<Bytes> {
         let asking = self.ask(asked, &slot.cancelled);
         let outcome = if asked.is_modern() {
-            // Dropping the response closes its stream, which is the cancellation over HTTP.
+            // Over HTTP, dropping the response cancels the request.
             slot.cancelled.run_until_cancelled(asking).await?
         } else {
             asking.await
         };
         match outcome {
             Ok(message) => Some(message),
-            // The gateway ends the stream of a cancelled request without a response.
+            // A cancelled request gets no response from the gateway.
             Err(_) if slot.cancelled.is_cancelled() => None,
             Err(failure) => Some(failure.response(asked.id())),
         }
     }
 
-    /// Like `exchange`. A request that the end of the bridge cuts off gets an error.
+    /// Like `exchange`, but shutdown of the bridge returns an error.
     pub(super) async fn exchange_until_stop(&self, asked: &Asked, slot: &Slot) -> Option<Bytes> {
         if let Some(response) = self.stop.run_until_cancelled(self.exchange(asked, slot)).await {
             return response;
@@ -81,7 +81,7 @@ impl Bridge {
         if slot.cancelled.is_cancelled() || asked.kind() == Kind::Subscription {
             return None;
         }
-        let failure = self.lost(Lost::Unknown("the bridge ends".to_owned()));
+        let failure = self.lost(Lost::Unknown("the bridge is shutting down".to_owned()));
         Some(failure.response(asked.id()))
     }
 
@@ -161,7 +161,7 @@ impl Bridge {
         Ok(Attempt::Rejected { why, message })
     }
 
-    /// Reads a response that is one message. Returns its error code, too.
+    /// Parses a response that is one message. Also returns its error code.
     fn response(
         &self,
         asked: &Asked,
@@ -177,7 +177,7 @@ impl Bridge {
                     let code = error.code;
                     Ok((message, Some(code)))
                 }
-                // A request that was rejected before its body was read.
+                // A request that was rejected before its body was parsed.
                 (None, Outcome::Error(error)) => {
                     Ok((jsonrpc::error(Some(asked.id()), &error), Some(error.code)))
                 }
@@ -188,7 +188,7 @@ impl Bridge {
             },
             _ if !status.is_success() => Err(Failure::status(gateway(), status)),
             Ok(_) => {
-                let reason = "the message is no response".to_owned();
+                let reason = "the message is not a response".to_owned();
                 Err(Failure::NoResponse { gateway: gateway(), reason })
             }
             Err(invalid) => {
@@ -209,7 +209,7 @@ impl Bridge {
         }
     }
 
-    /// Passes on the messages of a stream until the response, which is returned.
+    /// Forwards the messages of a stream, and returns the response.
     async fn stream(
         &self,
         asked: &Asked,
@@ -234,7 +234,7 @@ impl Bridge {
         }
     }
 
-    /// Reads a stream to its end or to the response. The inner error says how the stream ended.
+    /// Reads a stream until the response. The inner error is the reason for an early end.
     async fn events(
         &self,
         asked: &Asked,
@@ -260,14 +260,15 @@ impl Bridge {
         }
     }
 
-    /// Passes on a message of a stream. A response is returned instead.
+    /// Forwards a message of a stream. A response is returned instead.
     pub(super) async fn deliver(&self, asked: Option<&Asked>, event: Vec<u8>) -> Option<Bytes> {
         match jsonrpc::parse(&event, self.answer_limits()) {
             Ok(Message::Response(_)) => return Some(event.into()),
             Ok(Message::Notification(notification)) if notification.method == ACKNOWLEDGED => {
                 let is_known = |asked: &Asked| asked.acknowledged.swap(true, Ordering::Relaxed);
                 if asked.is_some_and(is_known) {
-                    // The client has subscribed already. Changes were missed in between.
+                    // The client already has an acknowledgment. Changes may have been missed in
+                    // between.
                     for change in changes(notification.params) {
                         self.output.send(change).await;
                     }
@@ -276,7 +277,7 @@ impl Bridge {
             }
             Ok(_) => {}
             Err(invalid) => {
-                tracing::warn!("an event of the gateway is not a message: {invalid}");
+                tracing::warn!("an event of the gateway is not a valid message: {invalid}");
                 return None;
             }
         }
@@ -284,7 +285,7 @@ impl Bridge {
         None
     }
 
-    /// Resumes a stream after the last event that arrived.
+    /// Resumes a stream after the last received event.
     async fn resume(&self, bound: &Bound, events: &mut Events) -> Option<Body> {
         let last_event = HeaderValue::from_str(events.last_id()?).ok()?;
         let mut backoff = backoff();
@@ -305,7 +306,7 @@ impl Bridge {
         None
     }
 
-    /// Remembers what a response means for later requests.
+    /// Updates the state of the bridge from a response.
     fn learn(&self, asked: &Asked, message: &Bytes, headers: &HeaderMap) {
         let is_of_interest = matches!(
             &*asked.method,
@@ -330,21 +331,21 @@ impl Bridge {
         }
     }
 
-    /// Opens the session again after the gateway lost this one. Concurrent callers share one attempt.
+    /// Reopens a session that the gateway lost. Concurrent callers share one attempt.
     pub(super) async fn open_again(&self, lost: u64) -> Result<(), Failure> {
-        // The wait for the attempt of another caller counts, too. That attempt ends earlier.
+        // The deadline includes the wait for an attempt of another caller.
         let deadline = Instant::now() + OPENING;
         let late = || self.session_failure(format!("no response within {OPENING:?}"));
         let turn = timeout_at(deadline, self.session.opening.lock()).await;
         let _turn = turn.map_err(|_| late())?;
         let Some(initialize) = self.session.to_open_again(lost) else { return Ok(()) };
         timeout_at(deadline, self.initialize_again(initialize)).await.map_err(|_| late())??;
-        tracing::info!("the gateway lost the session; a new one is open");
+        tracing::info!("the gateway lost the session; reopened it");
         self.restore(&self.session.bound(), deadline).await;
         Ok(())
     }
 
-    /// Sends the `initialize` of the client again, and its `notifications/initialized`.
+    /// Repeats the client's `initialize` and `notifications/initialized`.
     async fn initialize_again(&self, initialize: Bytes) -> Result<(), Failure> {
         let failed = |reason| self.session_failure(reason);
         let Ok(Message::Request(request)) = jsonrpc::parse(&initialize, self.limits()) else {
@@ -379,7 +380,7 @@ impl Bridge {
     pub(super) async fn restore(&self, bound: &Bound, deadline: Instant) {
         let restoring = async {
             for body in self.session.kept() {
-                // The client has had its response. A failure shows in the log of the gateway.
+                // The client already has its response, so errors are ignored.
                 if let Ok(response) = self.endpoint.post(bound.headers.clone(), body).await {
                     let _ = self.whole(response.into_body()).await;
                 }
@@ -392,9 +393,9 @@ impl Bridge {
         }
     }
 
-    /// Lists the tools for this call, whose headers do not fit the tool's definition.
+    /// Lists the tools, for a call whose headers do not match the tool's current definition.
     async fn list_tools(&self, call: &Asked) {
-        /// Most pages.
+        /// Maximum number of pages.
         const PAGES: usize = 100;
         let mut cursor: Option<String> = None;
         for _ in 0..PAGES {
@@ -440,7 +441,6 @@ fn result_of(message: &Bytes, limits: Limits) -> Option<&RawValue> {
     }
 }
 
-/// Whether a response is an event stream.
 pub(super) fn is_stream(response: &Response<Body>) -> bool {
     response.status().is_success() && is_event_stream(response.headers())
 }
@@ -469,7 +469,7 @@ struct Accepted<'a> {
     resource_subscriptions: Vec<&'a RawValue>,
 }
 
-/// A notification for each subject of a subscription.
+/// Returns one notification per subject of a subscription.
 fn changes(acknowledgment: Option<&RawValue>) -> Vec<Bytes> {
     let read = acknowledgment.and_then(jsonrpc::read_object::<Acknowledgment<'_>>);
     let Some(Acknowledgment { notifications: accepted, meta }) = read else { return Vec::new() };

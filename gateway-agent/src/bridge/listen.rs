@@ -1,4 +1,4 @@
-//! The event stream of a session: messages of the gateway that belong to no request.
+//! The event stream of a session, for messages that belong to no request.
 
 use axum::body::Body;
 use gateway_protocol::sse::Events;
@@ -15,7 +15,7 @@ use super::{
 use crate::mcp::LAST_EVENT_HEADER;
 
 impl Bridge {
-    /// Keeps the stream of the current session open.
+    /// Keeps the event stream of the current session open.
     pub(super) async fn listen(&self) {
         let mut changes = self.session.changes();
         loop {
@@ -23,7 +23,7 @@ impl Bridge {
             let bound = self.session.bound();
             tokio::select! {
                 () = self.follow(&bound) => {
-                    // This gateway offers no stream. Another session may be at another one.
+                    // This gateway offers no stream, but a gateway with a new session may.
                     if changes.changed().await.is_err() {
                         return;
                     }
@@ -33,7 +33,7 @@ impl Bridge {
         }
     }
 
-    /// Follows the stream of one session. Returns if the gateway offers none.
+    /// Reads the stream of one session. Returns if the gateway offers none.
     async fn follow(&self, bound: &Bound) {
         let mut events = Events::new(self.sizes.response_bytes);
         let (mut has_failed, mut backoff) = (false, backoff());
@@ -45,7 +45,7 @@ impl Bridge {
             match self.endpoint.get(headers).await {
                 Ok(response) if is_stream(&response) => {
                     if has_failed {
-                        // The gateway was restarted: it knows the session, but not its state.
+                        // After a restart, the gateway knows the session but not its state.
                         self.restore(bound, Instant::now() + OPENING).await;
                     }
                     events.restart();
@@ -66,7 +66,7 @@ impl Bridge {
                     }
                     status => {
                         self.endpoint.reload_token();
-                        tracing::debug!(%status, "the gateway does not open its event stream");
+                        tracing::debug!(%status, "the gateway rejected the event stream");
                         has_failed = true;
                     }
                 },
@@ -76,7 +76,7 @@ impl Bridge {
         }
     }
 
-    /// Passes on the messages of a stream. Returns whether its connection broke.
+    /// Forwards the messages of a stream. Returns whether its connection failed.
     async fn read(&self, mut body: Body, events: &mut Events) -> bool {
         loop {
             let frame = match body.frame().await {
@@ -86,11 +86,11 @@ impl Bridge {
             };
             let Ok(chunk) = frame.into_data() else { continue };
             if events.push(&chunk).is_err() {
-                tracing::warn!("an event of the gateway is too long and is dropped");
+                tracing::warn!("dropped an event of the gateway that exceeds the size limit");
                 return false;
             }
             while let Some(event) = events.pop() {
-                // A response belongs to no request here.
+                // No request waits for a response here.
                 self.deliver(None, event).await;
             }
         }

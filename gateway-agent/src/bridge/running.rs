@@ -1,4 +1,4 @@
-//! The running requests, bounded in number and size. Each can be cancelled by its id.
+//! The running requests, limited in number and size. Each can be cancelled by its id.
 
 use std::{
     collections::HashMap,
@@ -10,19 +10,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::failure::Full;
 
-/// Most requests at once.
+/// Maximum number of running requests.
 const REQUESTS: usize = 256;
-/// Most bytes of their bodies together.
+/// Maximum size of their bodies, in bytes.
 const BYTES: usize = 64 * 1024 * 1024;
 
-/// The running requests.
 #[derive(Debug, Default)]
 pub(super) struct Running(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     table: Mutex<Table>,
-    /// Notified at the end of each request.
     ended: Notify,
 }
 
@@ -38,35 +36,31 @@ struct Entry {
     kind: Kind,
 }
 
-/// The kind of a request, which decides how it is cancelled and ended.
+/// The kind of a request determines how it is cancelled and ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A request of a session.
     OfSession,
-    /// A stateless request.
     Stateless,
-    /// A stateless request that does not end by itself.
+    /// A stateless request that ends only by cancellation.
     Subscription,
 }
 
-/// One running request. Dropping it ends it.
+/// A running request. Dropping the slot removes the request.
 #[derive(Debug)]
 pub(super) struct Slot {
     shared: Arc<Shared>,
     id: Box<str>,
     bytes: usize,
-    /// Cancelled when the client cancels the request.
     pub(super) cancelled: CancellationToken,
 }
 
 impl Running {
-    /// Admits a request.
     pub(super) fn begin(&self, id: &str, bytes: usize, kind: Kind) -> Result<Slot, Full> {
         let mut table = lock(&self.0.table);
         if table.requests.len() >= REQUESTS {
             return Err(Full::Requests(REQUESTS));
         }
-        // One request alone is bounded by the length of a line.
+        // A single request may exceed the limit, since line length bounds it.
         if table.bytes > 0 && table.bytes + bytes > BYTES {
             return Err(Full::Bytes(BYTES));
         }
@@ -79,7 +73,7 @@ impl Running {
         Ok(Slot { shared: Arc::clone(&self.0), id: id.into(), bytes, cancelled })
     }
 
-    /// Cancels a request. Returns what it is; `None` if it is not running.
+    /// Cancels a request. Returns its kind, or `None` if it is not running.
     pub(super) fn cancel(&self, id: &str) -> Option<Kind> {
         let table = lock(&self.0.table);
         let entry = table.requests.get(id)?;
@@ -87,12 +81,12 @@ impl Running {
         Some(entry.kind)
     }
 
-    /// Whether a request runs that is cancelled.
+    /// Whether the request is running and cancelled.
     pub(super) fn is_cancelled(&self, id: &str) -> bool {
         lock(&self.0.table).requests.get(id).is_some_and(|entry| entry.cancelled.is_cancelled())
     }
 
-    /// Resolves when only subscriptions run.
+    /// Waits until only subscriptions are running.
     pub(super) async fn finished(&self) {
         loop {
             let ended = self.0.ended.notified();

@@ -1,8 +1,8 @@
-//! The copy on disk: a snapshot, the one before it, and a journal of the commits since.
+//! The copy on disk: a snapshot, its predecessor, and a journal of later commits.
 //!
-//! `PATH` is an export of the registry (`registry-v2.json`), `PATH.previous` the one before,
-//! `PATH.log` the journal of a big one, `PATH.lock` what keeps a second gateway out. Nothing is
-//! used before it is proved.
+//! `PATH` is an export of the registry (`registry-v2.json`), `PATH.previous` its predecessor,
+//! `PATH.log` the journal of a large snapshot, and `PATH.lock` excludes other gateways. Everything
+//! is verified before use.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -23,28 +23,28 @@ use crate::{
     files::{beside, directory, keep_as, remove, sync_directory, write_synced},
 };
 
-/// Largest file that is read, in bytes.
+/// Maximum file size, in bytes.
 const FILE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
-/// From this size on a snapshot gets a journal, in bytes.
+/// Minimum size of a snapshot with a journal, in bytes.
 const JOURNAL_FROM_BYTES: u64 = 1024 * 1024;
 
-/// Why the copy on disk cannot be used or written.
+/// Why the copy on disk cannot be opened or written.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// A second gateway.
+    /// Another gateway has locked the cache.
     #[error(
-        "the cache {} is in use by another gateway; give each its own `registry.cache`, or its own `--data` with `--mcp-servers`",
+        "the cache {} is in use by another gateway; set another `registry.cache`, or another `--data` with `--mcp-servers`",
         .0.display()
     )]
     Locked(PathBuf),
-    /// The file system refused.
+    /// The file system reported an error.
     #[error("cannot {attempt} {}: {source}", .path.display())]
     Io {
-        /// What was attempted.
+        /// The failed operation.
         attempt: &'static str,
-        /// With which file.
-        path: PathBuf,
-        /// Why not.
+		/// Path of the file.
+		path: PathBuf,
+        /// The reason.
         source: io::Error,
     },
 }
@@ -54,12 +54,12 @@ fn failed(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Cache
     move |source| CacheError::Io { attempt, path, source }
 }
 
-/// Why one file of the copy is not used.
+/// Why a file of the copy is not used.
 #[derive(Debug, thiserror::Error)]
 enum Unusable {
-    #[error("it cannot be read: {0}")]
+    #[error("cannot read the file: {0}")]
     Io(#[from] io::Error),
-    #[error("it has {0} bytes, {FILE_BYTES} are allowed")]
+    #[error("the file has {0} bytes; the maximum is {FILE_BYTES}")]
     TooLarge(u64),
     #[error(transparent)]
     Invalid(Box<InvalidExport>),
@@ -67,31 +67,30 @@ enum Unusable {
     Refused(NotAdmitted),
 }
 
-/// What the files hold.
+/// The state of the files.
 #[derive(Debug)]
 struct Base {
     registry: RegistryId,
     revision: Revision,
     snapshot_bytes: u64,
-    /// The journal's length; `None` if it must not be appended to.
+    /// The journal's length. `None` if it must not be extended.
     journal_bytes: Option<u64>,
 }
 
-/// The files of one gateway, which holds their lock.
+/// The locked files of one gateway.
 #[derive(Debug)]
 pub(super) struct Disk {
     path: PathBuf,
-    /// `None` where the file system did not let it be taken; then nothing is written before it is.
+    /// `None` if the file system refused the lock; nothing is written without it.
     lock: Option<File>,
-    /// What can be built upon; `None` before the first write and after a failed one.
+    /// The written state. `None` before the first write and after a failed one.
     base: Option<Base>,
-    /// Whether the snapshot at `path` is known to be good, and so worth keeping.
+    /// Whether the snapshot at `path` is valid and should be kept as the previous one.
     is_current_good: bool,
-    /// How long ago what was loaded was known to be the latest.
+    /// The age of the loaded catalog.
     age: Option<Duration>,
 }
 
-/// A snapshot that was read.
 struct Snapshot {
     catalog: Catalog,
     bytes: u64,
@@ -101,7 +100,7 @@ struct Snapshot {
 type Admit<'a> = &'a dyn Fn(&Catalog) -> Result<(), NotAdmitted>;
 
 impl Disk {
-    /// Locks the files and takes the newest copy that verifies and is admitted.
+    /// Locks the files, and loads the newest copy that verifies and is accepted.
     pub(super) fn open(
         path: &Path,
         admit: impl Fn(&Catalog) -> Result<(), NotAdmitted>,
@@ -110,8 +109,7 @@ impl Disk {
             Ok(lock) => Some(lock),
             Err(CacheError::Io { attempt, path, source }) if is_unwritable(&source) => {
                 tracing::warn!(
-                    "cannot {attempt} {}: {source}; what is in the cache is used, but nothing can \
-                     be written there",
+					"cannot {attempt} {}: {source}; the cache is used, but cannot be updated",
                     path.display()
                 );
                 None
@@ -124,7 +122,7 @@ impl Disk {
         Ok((disk, catalog))
     }
 
-    /// The newest copy that verifies and is admitted, without the lock.
+    /// Loads the newest valid copy, without a lock.
     pub(super) fn read(
         path: &Path,
         admit: impl Fn(&Catalog) -> Result<(), NotAdmitted>,
@@ -141,7 +139,7 @@ impl Disk {
         let Snapshot { mut catalog, bytes: snapshot_bytes, age } = current.or_else(previous)?;
         self.age = age;
         let journal_bytes = self.replay(&mut catalog, admit);
-        // Whatever is built upon the previous snapshot needs a current one first.
+        // A journal must not extend the previous snapshot.
         if self.is_current_good {
             let (registry, revision) = (catalog.registry().clone(), catalog.revision());
             self.base = Some(Base { registry, revision, snapshot_bytes, journal_bytes });
@@ -149,14 +147,14 @@ impl Disk {
         Some(catalog)
     }
 
-    /// Adds the journal's commits. `None`: the journal must not be appended to.
+    /// Applies the journal's commits. `None`: the journal must not be extended.
     fn replay(&mut self, catalog: &mut Catalog, admit: Admit<'_>) -> Option<u64> {
         let path = beside(&self.path, ".log");
         let bytes = match read_bounded(&path) {
             Ok(bytes) => Bytes::from(bytes),
             Err(Unusable::Io(e)) if e.kind() == io::ErrorKind::NotFound => return Some(0),
             Err(e) => {
-                tracing::error!(path = %path.display(), "the cache's journal is not used: {e}");
+                tracing::error!(path = %path.display(), "cache journal rejected: {e}");
                 return None;
             }
         };
@@ -166,11 +164,11 @@ impl Disk {
         let revision = replayed.revision();
         if let Err(e) = &ended {
             let path = path.display();
-            tracing::warn!(%path, %revision, "the rest of the cache's journal is not used: {e}");
+            tracing::warn!(%path, %revision, "rest of the cache journal rejected: {e}");
         }
         if revision > catalog.revision() {
             if let Err(e) = admit(&replayed) {
-                tracing::error!(path = %path.display(), "the cache's journal is not used: {e}");
+                tracing::error!(path = %path.display(), "cache journal rejected: {e}");
                 return None;
             }
             *catalog = replayed;
@@ -179,17 +177,17 @@ impl Disk {
         ended.is_ok().then_some(length)
     }
 
-    /// How long ago what was loaded was known to be the latest.
+    /// The age of the loaded catalog.
     pub(super) fn age(&self) -> Option<Duration> {
         self.age
     }
 
-    /// Writes a batch, by appending where that is enough.
+    /// Writes a batch, by appending to the journal if possible.
     pub(super) fn save(&mut self, batch: &Batch) -> Result<(), CacheError> {
         if self.lock.is_none() {
             self.lock = Some(take_lock(&self.path)?);
         }
-        // A failure leaves unknown things behind; the next write must be a whole one.
+        // After a failed write the files are in an unknown state and must be rewritten.
         let base = self.base.take();
         self.base = Some(match base.and_then(|base| self.append(base, batch).transpose()) {
             Some(appended) => appended?,
@@ -198,8 +196,7 @@ impl Disk {
         self.date(batch.confirmed.map(Confirmed::age))
     }
 
-    /// Gives the files the time at which what they hold was known to be the latest, so long ago. It
-    /// is not when they were written: that may be later.
+    /// Sets the modification time of the files to the time of the last confirmation.
     pub(super) fn date(&self, age: Option<Duration>) -> Result<(), CacheError> {
         let Some(age) = age.filter(|_| self.lock.is_some()) else { return Ok(()) };
         for path in [self.path.clone(), beside(&self.path, ".log")] {
@@ -213,7 +210,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Appends the batch's commits to the journal; `None` where the catalog is to be rewritten.
+    /// Appends the commits to the journal. `None`: the catalog must be rewritten.
     fn append(&self, base: Base, batch: &Batch) -> Result<Option<Base>, CacheError> {
         let Some((commits, length)) = batch.commits.as_ref().zip(base.journal_bytes) else {
             return Ok(None);
@@ -249,7 +246,7 @@ impl Disk {
         fs::rename(&new, path).map_err(failed("replace", path))?;
         self.is_current_good = true;
         sync_directory(path).map_err(failed("flush the directory of", path))?;
-        // The frames in it are older than the snapshot: harmless, should this fail.
+        // Frames older than the snapshot are ignored, so a failure is harmless.
         let journal = beside(path, ".log");
         remove(&journal).map_err(failed("remove", &journal))?;
         Ok(Base {
@@ -261,7 +258,7 @@ impl Disk {
     }
 }
 
-/// Whether a file system refuses to be written, which keeps nobody from reading it.
+/// Whether the file system is not writable but possibly readable.
 fn is_unwritable(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -285,14 +282,14 @@ fn take_lock(path: &Path) -> Result<File, CacheError> {
     }
 }
 
-/// Reads a snapshot; says why, if it is there and not used.
+/// Loads a snapshot. Logs why an existing one is rejected.
 fn load_snapshot(path: &Path, admit: Admit<'_>) -> Option<Snapshot> {
     match read_snapshot(path, admit) {
         Ok(loaded) => Some(loaded),
         Err(Unusable::Io(e)) if e.kind() == io::ErrorKind::NotFound => None,
         Err(e) => {
             let path = path.display();
-            tracing::error!(%path, "this copy of the registry is refused: {e}");
+            tracing::error!(%path, "cached catalog rejected: {e}");
             None
         }
     }
@@ -316,7 +313,7 @@ fn set_age(path: &Path, age: Duration) -> io::Result<()> {
     dated.map_or(Ok(()), |dated| file.set_modified(dated))
 }
 
-/// How long ago a file is dated, if its clock and ours agree that it is past.
+/// The age of a file by its modification time. `None` if that is in the future.
 fn age_of(path: &Path) -> Option<Duration> {
     fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
 }

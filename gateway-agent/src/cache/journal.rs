@@ -1,11 +1,10 @@
-//! The journal beside a big snapshot: the commits since, so that the snapshot need not be rewritten
-//! for each.
+//! The journal of a large snapshot: later commits, so that the snapshot need not be rewritten for
+//! each.
 //!
 //! A frame is the length of its body (4 bytes, little-endian), the SHA-256 of the body, and the
-//! body: the chain hash, then the commit and each document with a length of 4 bytes before it, then, if
-//! the registry has signed the state after it, the time (8 bytes, little-endian) and the signature.
-//! Reading proves each commit by the chain, and stops at the first frame that is torn or does not
-//! follow.
+//! body: the chain hash, then the commit and each document with a 4-byte length, then, if the
+//! registry signed the state, the time (8 bytes, little-endian) and the signature. Reading verifies
+//! each commit by the chain, and stops at the first damaged or non-consecutive frame.
 
 use std::sync::Arc;
 
@@ -20,30 +19,30 @@ const HASH: usize = 32;
 const HEADER: usize = LENGTH + HASH;
 const ATTESTATION: usize = 8 + 64;
 
-/// Why the rest of a journal is not used.
+/// Why the rest of a journal is rejected.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Stopped {
     /// The file ends within a frame.
-    #[error("its last frame is torn")]
+    #[error("the last frame is incomplete")]
     Torn,
-    /// A body without its checksum.
-    #[error("a frame does not have its checksum")]
+    /// The checksum of a frame does not match.
+    #[error("the checksum of a frame does not match")]
     Checksum,
-    /// A body that is not a commit with its documents.
-    #[error("a frame does not hold a commit")]
+    /// A frame is not a commit with its documents.
+    #[error("a frame contains no commit")]
     Form,
     /// The commit does not continue the chain.
     #[error(transparent)]
     Commit(#[from] InvalidCommit),
-    /// A document is not the one that the commit names.
+    /// A document differs from the commit's digest.
     #[error(transparent)]
     Document(#[from] InvalidDocument),
-    /// The commit does not follow on the catalog.
+    /// The commit does not follow the catalog.
     #[error(transparent)]
     Apply(#[from] ApplyError),
 }
 
-/// Adds one commit's frame, with the signature on the state after it if there is one.
+/// Appends the frame of a commit, with the signature of the state after it, if any.
 pub(super) fn append(
     out: &mut Vec<u8>,
     commit: &SealedCommit,
@@ -72,8 +71,7 @@ fn push_part(body: &mut Vec<u8>, part: &[u8]) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Applies the frames that follow on the catalog; those before it are passed over. Says why it
-/// stopped before the end, if it did.
+/// Applies the frames that follow the catalog, and skips older ones.
 pub(super) fn replay(catalog: &mut Catalog, journal: Bytes) -> Result<(), Stopped> {
     let mut rest = journal;
     while !rest.is_empty() {
@@ -153,7 +151,7 @@ fn documents(changes: &[Change], body: &mut Bytes) -> Result<Vec<Arc<Document>>,
     Ok(documents)
 }
 
-/// Whether these commits lead from one revision to another without a gap.
+/// Whether the commits are consecutive from one revision to another.
 pub(super) fn leads(commits: &[SealedCommit], from: Revision, to: Revision) -> bool {
     let mut at = from;
     commits.iter().all(|commit| {

@@ -8,37 +8,37 @@ use std::{
 
 use super::InitArgs;
 
-/// The file. A line that starts with `#` and an option, without a space between, is the default or
-/// an example; `#  #` is an alternative to the option before.
+/// The template. A line with `#` and an option, without a space between, is a default or an
+/// example; `#  #` is an alternative to the option before it.
 pub const TEMPLATE: &str = include_str!("template.yaml");
 
-/// A file that was not written.
+/// Why the file was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum NotWritten {
-    /// There is one already.
+    /// The file exists, and `--force` is absent.
     #[error("{} exists; overwrite it with --force", .0.display())]
     Exists(PathBuf),
-    /// The path of a directory.
+    /// The path is a directory.
     #[error("{} is a directory; name a file, for instance {}", .0.display(), .0.join("gateway.yaml").display())]
     Directory(PathBuf),
-    /// The file system.
+    /// The file system reported an error.
     #[error("cannot write {}: {source}", .path.display())]
     Io {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
+		/// Path of the file.
+		path: PathBuf,
+		/// Error of the file system.
+		source: io::Error,
     },
 }
 
 impl NotWritten {
-    /// Whether other arguments help.
+    /// Whether other arguments avoid the error.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Exists(_) | Self::Directory(_))
     }
 }
 
-/// Writes the file.
+/// Writes the template to a new file, or to standard output.
 pub fn init(args: &InitArgs) -> Result<(), NotWritten> {
     let failed = |source| NotWritten::Io { path: args.path.clone(), source };
     if args.path == Path::new("-") {
@@ -57,8 +57,8 @@ pub fn init(args: &InitArgs) -> Result<(), NotWritten> {
     let path = args.path.display();
     eprintln!("written: {path}");
     eprintln!(
-        "next: set `registry.source` in it, then run `gateway-agent --config {path} --check`; or \
-         add `--mcp-servers FILE` to that command"
+		"next: set `registry.source` in it, then run `gateway-agent --config {path} --check`; or \\
+		 run it with `--mcp-servers FILE` instead of a registry"
     );
     Ok(())
 }

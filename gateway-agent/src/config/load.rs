@@ -1,4 +1,4 @@
-//! From file and flags to a [`Config`].
+//! Builds a [`Config`] from a file and the flags.
 
 use std::{
     collections::BTreeMap,
@@ -33,26 +33,26 @@ use crate::{
     startup::StartupValidation,
 };
 
-/// Largest configuration file, in bytes.
+/// Maximum size of a configuration file, in bytes.
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
-/// Longest name of a gateway, in bytes; the API's limit.
+/// Maximum length of a gateway's name, in bytes; the registry API has the same limit.
 const NAME_BYTES: usize = 128;
 
 const DEFAULT_CACHE: &str = "./cache/registry-v2.json";
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7080);
 const DEFAULT_POLL: Duration = Duration::from_secs(10);
-/// As the registry's.
+/// Equal to the registry's default.
 const DEFAULT_DRAIN_NOTICE: Duration = Duration::from_millis(200);
 
-/// `validation.startup`, and what nobody answers for.
+/// Values of `validation.startup.*`.
 const FINDINGS: &[(&str, Mode)] =
     &[("error", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
-/// `validation.runtime.unknownCaller` and `undeclaredDependency`.
+/// Values of `validation.runtime.unknownCaller` and `undeclaredDependency`.
 const ACCESSES: &[(&str, Access)] =
     &[("allow", Access::Allow), ("warn", Access::Warn), ("deny", Access::Deny)];
 
 impl Config {
-    /// Reads the file that the flags name, and lets the flags override it.
+    /// Reads the configuration file and applies the flags.
     pub fn load(args: &Args) -> Result<Self, InvalidConfig> {
         let file = args.file();
         let unread = |message: String| InvalidConfig {
@@ -64,18 +64,18 @@ impl Config {
         let text = match read_text(&file, FILE_BYTES) {
             Ok(text) => text,
             Err(e) if is_optional && e.kind() == std::io::ErrorKind::NotFound => {
-                // Problems are those of the flags.
+                // Without a file, problems are those of the flags.
                 let servers = args.mcp_servers.clone().unwrap_or(file);
                 return Self::parse(&servers, "", args);
             }
             Err(e) => {
-                return Err(unread(format!("cannot be read: {e}; name the file with --config")));
+                return Err(unread(format!("cannot read the file: {e}; name it with --config")));
             }
         };
         Self::parse(&file, &text, args)
     }
 
-    /// Reads the text of a configuration, and lets the flags override it.
+    /// Parses a configuration and applies the flags.
     pub fn parse(file: &Path, text: &str, args: &Args) -> Result<Self, InvalidConfig> {
         let invalid = |problems| InvalidConfig { file: file.to_owned(), problems };
         let root = yaml::parse(text).map_err(|e| {
@@ -145,7 +145,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     })
 }
 
-/// At least the longest call of a server; a shorter timeout would end such a call early.
+/// Must be at least the longest call timeout, or a shutdown would abort such calls.
 fn drain_timeout(root: &Section<'_>, longest_call: Duration) -> Option<Duration> {
     let field = root.find("drainTimeout")?;
     let timeout = field.parse(parse_duration)?;
@@ -158,11 +158,11 @@ fn drain_timeout(root: &Section<'_>, longest_call: Duration) -> Option<Duration>
     Some(timeout)
 }
 
-/// The file is read once here, so that a mistake in it is a problem of the configuration.
+/// Reads the file once, so that an invalid file is a problem of the configuration.
 fn session_key_file(root: &Section<'_>) -> Option<PathBuf> {
     let file = tls::file(root, "sessionKeyFile")?;
     if let Err(e) = seal::check_key_file(&file) {
-        root.problem(format!("sessionKeyFile: {} cannot be used: {e}", file.display()));
+        root.problem(format!("sessionKeyFile: cannot use {}: {e}", file.display()));
     }
     Some(file)
 }
@@ -177,7 +177,7 @@ fn name(problems: &Problems, root: &Section<'_>, args: &Args) -> String {
     name
 }
 
-/// The kernel's name of this machine; containers get one each.
+/// The host name of the kernel; containers have their own.
 fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
@@ -199,8 +199,8 @@ fn listen(
     let asks = tls.is_some_and(|tls| tls.client_ca.is_some());
     if !listen.ip().is_loopback() && !asks && !args.insecure {
         let message = format!(
-            "{listen} can be reached from other machines, and callers need no certificate; give \
-             `tls` with `clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure"
+			"{listen} can be reached from other machines, and callers need no certificate; set \\
+			 `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure"
         );
         problems.at(0, "listen", message);
     }
@@ -220,8 +220,8 @@ fn registry(
     } else if has_servers && section.find("source").is_none() {
         Some(Source::Discovered)
     } else {
-        let help = "write grpc(s)://host:port, http(s)://host/registry.json or file://path, or \
-                    start with --mcp-servers FILE";
+		let help = "set it to grpc(s)://host:port, http(s)://host/registry.json or file://path, or \\
+					start with --mcp-servers FILE";
         section.require("source", help).and_then(|field| field.parse(str::parse))
     };
     section.allow("source");
@@ -299,7 +299,7 @@ fn variables(root: &Section<'_>) -> BTreeMap<String, String> {
     variables
 }
 
-/// The `limits` block.
+/// The `limits` section.
 struct Limits {
     request_bytes: usize,
     buffered_bytes: usize,
@@ -327,9 +327,9 @@ fn limits(root: &Section<'_>) -> Limits {
     let needed = request_bytes.saturating_add(upstream.response_bytes).saturating_mul(4);
     if buffered_bytes < needed {
         section.problem(format!(
-            "bufferedBytes is {buffered_bytes}, of which one caller may use a quarter, but a request and \
-             its result may take more; set it to at least {needed}, or lower requestBytes or \
-             responseBytes"
+			"bufferedBytes is {buffered_bytes}, and one caller can use a quarter of it, which is less than \\
+			 a request and its result can take; set it to at least {needed}, or lower requestBytes or \\
+			 responseBytes"
         ));
     }
     section.finish();

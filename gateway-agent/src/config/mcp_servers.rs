@@ -1,4 +1,4 @@
-//! `mcpServers`: the servers of an MCP client's file as targets.
+//! Reads `mcpServers`: the servers of an MCP client's file become targets.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -27,11 +27,10 @@ use crate::{
 const PREFIXES: &[(&str, ToolPrefix)] =
     &[("never", ToolPrefix::Never), ("always", ToolPrefix::Always)];
 
-/// The variables that a program inherits from the gateway: those that it needs to find its files.
+/// Environment variables that a child process inherits, to find its files. All others are withheld.
 const INHERITED: [&str; 9] =
     ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
-/// The servers of a file.
 pub(super) struct Servers {
     file: PathBuf,
     prefix: ToolPrefix,
@@ -39,7 +38,7 @@ pub(super) struct Servers {
     left_out: Vec<String>,
 }
 
-/// Reads the file, if the flags or the section name one. An invalid server is left out.
+/// Reads the file that the flags or the section name. Invalid servers are skipped and reported.
 pub(super) fn read(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Servers> {
     let section = root.section("mcpServers");
     let written = section.find("file").and_then(|field| field.text()).map(PathBuf::from);
@@ -53,13 +52,13 @@ pub(super) fn read(problems: &Problems, root: &Section<'_>, args: &Args) -> Opti
     let name = file.display();
     let text = read_text(&file, mcp_servers::FILE_BYTES);
     let text =
-        text.map_err(|e| problems.at(0, field, format!("{name} cannot be read: {e}"))).ok()?;
+        text.map_err(|e| problems.at(0, field, format!("cannot read {name}: {e}"))).ok()?;
     let parents = ancestors::for_children(&file);
     let parents =
-        parents.map_err(|e| problems.at(0, field, format!("{name} cannot be read: {e}"))).ok()?;
+        parents.map_err(|e| problems.at(0, field, format!("cannot read {name}: {e}"))).ok()?;
     let Some(parents) = parents else {
         let remedy = "remove the server that runs `gateway-agent` from it";
-        problems.at(0, field, format!("{name} starts this gateway again; {remedy}"));
+        problems.at(0, field, format!("{name} starts this gateway recursively; {remedy}"));
         return None;
     };
     let found = mcp_servers::parse(&text, &secret::variable);
@@ -79,7 +78,7 @@ pub(super) fn read(problems: &Problems, root: &Section<'_>, args: &Args) -> Opti
 }
 
 impl Servers {
-    /// Adds the servers to the configured targets. A configured target of the same server counts.
+    /// Adds the servers to the configured targets, which take precedence.
     pub(super) fn join(self, targets: &mut Vec<TargetConfig>) -> DiscoveryConfig {
         let Self { file, prefix, targets: found, mut left_out } = self;
         let configured: Vec<Name> = targets.iter().map(|t| t.server.name.clone()).collect();
@@ -87,7 +86,7 @@ impl Servers {
         for target in found {
             if configured.contains(&target.server.name) {
                 let name = &target.server.name;
-                left_out.push(format!("{}: {name}: `targets` has this server", file.display()));
+                left_out.push(format!("{}: {name}: `targets` already has this server; remove one of them", file.display()));
                 continue;
             }
             servers.push(DiscoveredServer {
@@ -124,7 +123,7 @@ fn target(server: McpServer, parents: &str) -> Result<TargetConfig, String> {
     Ok(TargetConfig { server, prefix, exposes: None, transport, timeout, auto_start })
 }
 
-/// The digest of a program with its arguments, or of a URL.
+/// The digest of a URL, or of a program with its arguments.
 fn origin(transport: &TransportConfig) -> Digest {
     let text = match transport {
         TransportConfig::Http { url, .. } => url.clone(),

@@ -1,8 +1,8 @@
-//! From where the gateway may be called: the grammar of `allowedOrigins` and `allowedHosts`.
+//! The grammar of `allowedOrigins` and `allowedHosts`.
 
 use http::uri::Authority;
 
-/// An origin as browsers send it; anything else would never be equal to one.
+/// Accepts the form that browsers send; other forms would never match.
 pub(super) fn origin(text: &str) -> Result<String, String> {
     let is_scheme = |scheme: &str| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -11,18 +11,18 @@ pub(super) fn origin(text: &str) -> Result<String, String> {
     match text.split_once("://") {
         Some((scheme, rest)) if is_scheme(scheme) && is_authority(rest) => Ok(text.to_owned()),
         _ => Err(format!(
-            "`{text}` is no origin; write scheme and host (and port) like https://app.example.com, \
-             without a path"
+			"`{text}` is not an origin; use scheme, host and optional port, such as \\
+			 https://app.example.com, without a path"
         )),
     }
 }
 
-/// A name as it stands in `Host`, with or without its port.
+/// Accepts a value of the `Host` header, with or without a port.
 pub(super) fn host(text: &str) -> Result<String, String> {
     if is_authority(text) {
         return Ok(text.to_owned());
     }
-    Err(format!("`{text}` is no host name; write one like gateway.example.com, without a scheme"))
+    Err(format!("`{text}` is not a host name; use the form gateway.example.com, without a scheme"))
 }
 
 fn is_authority(text: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Reads `admin`, `adminTokenFile` and the `tracing` block.
+//! Reads `admin`, `adminTokenFile` and the `tracing` section.
 
 use std::{net::SocketAddr, path::Path};
 
@@ -14,9 +14,9 @@ use crate::{
     trace::settings::{OtlpConfig, RecentTraces, TracingConfig},
 };
 
-/// Largest file of a token, in bytes.
+/// Maximum size of a token file, in bytes.
 const TOKEN_FILE_BYTES: u64 = 4096;
-/// Shortest token, in bytes.
+/// Minimum length of a token, in bytes.
 const TOKEN_BYTES: usize = 16;
 
 /// Reads `admin` and `adminTokenFile`.
@@ -33,7 +33,7 @@ pub(super) fn admin(root: &Section<'_>) -> Option<AdminConfig> {
     let listen = field.parse(form)?;
     if !listen.ip().is_loopback() && token.is_none() {
         field.problem(format!(
-            "{listen} can be reached from other machines; give `adminTokenFile`, or listen on 127.0.0.1"
+            "{listen} can be reached from other machines; set `adminTokenFile`, or listen on 127.0.0.1"
         ));
     }
     Some(AdminConfig { listen, token })
@@ -43,12 +43,12 @@ fn read_token(file: &Path) -> Result<AdminToken, String> {
     let text = read_text(file, TOKEN_FILE_BYTES).map_err(|e| format!("cannot be read: {e}"))?;
     let token = text.trim();
     if token.len() < TOKEN_BYTES || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(format!("must hold one word of at least {TOKEN_BYTES} ASCII characters"));
+        return Err(format!("must contain one token of at least {TOKEN_BYTES} visible ASCII characters"));
     }
     Ok(AdminToken::new(token))
 }
 
-/// Reads the `tracing` block. Recent traces are kept for the admin listener only.
+/// Reads the `tracing` section. Recent traces are kept only if the admin listener can serve them.
 pub(super) fn tracing(root: &Section<'_>, has_admin: bool) -> TracingConfig {
     let section = root.section("tracing");
     let default = RecentTraces::default();
@@ -64,7 +64,7 @@ pub(super) fn tracing(root: &Section<'_>, has_admin: bool) -> TracingConfig {
 
 fn otlp(field: &Field<'_>) -> Option<OtlpConfig> {
     let section = field.section();
-    let help = "write http(s)://host:port of a collector that speaks OTLP over HTTP";
+    let help = "set it to http(s)://host:port of an OTLP/HTTP collector";
     let endpoint = section.require("endpoint", help).and_then(|field| field.parse(endpoint));
     let headers = headers(&section);
     let ratio = section.find("sampleRatio").and_then(|field| field.ratio()).unwrap_or(1.0);
@@ -79,7 +79,7 @@ fn endpoint(text: &str) -> Result<String, &'static str> {
             && uri.query().is_none()
             && uri.authority().is_some_and(|authority| !authority.as_str().contains('@'))
     };
-    let told = "must be http(s)://host:port, without credentials, which belong into `headers`";
+    let told = "must be http(s)://host:port without credentials; use `headers` for them";
     if uri.as_ref().is_some_and(is_web) { Ok(text.to_owned()) } else { Err(told) }
 }
 
@@ -91,7 +91,7 @@ fn headers(section: &Section<'_>) -> HeaderMap {
                 value.set_sensitive(true);
                 headers.insert(name, value);
             }
-            _ => section.problem(format!("headers: `{name}` is no header, or its value is none")),
+            _ => section.problem(format!("headers: `{name}` or its value is not valid in HTTP")),
         }
     }
     headers

@@ -1,6 +1,6 @@
-//! One registered tool against what its server lists: what differs, and what that means.
+//! Compares one registered tool with the live definition, and classifies the differences.
 //!
-//! Differences are those of `registryctl verify --live`, by the same code.
+//! `registryctl verify --live` uses the same code.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,20 +15,20 @@ use serde_json::value::RawValue;
 
 use super::definition::{Fingerprint, Part, digest_of_value};
 
-/// Longest text of a difference that is kept, in characters.
+/// Maximum length of a stored description, in characters.
 const KEPT_CHARS: usize = 300;
 
-/// How a tool stands to what its server lists.
+/// The state of a tool's contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// The server was not listed yet, since this gateway runs.
+    /// The server was not listed since the gateway started.
     Unheard,
-    /// The server does not have it.
+    /// The server does not list the tool.
     Missing,
-    /// It is as it was registered or first seen.
+    /// The live definition matches the contract.
     Same,
-    /// It is not.
+    /// The live definition differs.
     Drifted,
 }
 
@@ -36,7 +36,7 @@ impl State {
     /// All states.
     pub const ALL: [Self; 4] = [Self::Unheard, Self::Missing, Self::Same, Self::Drifted];
 
-    /// As metrics and reports write it.
+    /// The value in metrics and reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unheard => "unheard",
@@ -47,23 +47,23 @@ impl State {
     }
 }
 
-/// What a difference means.
+/// The class of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriftClass {
-    /// Words, for people.
+    /// Texts for people.
     Cosmetic,
-    /// More than before.
+    /// Accepts or returns more than before, compatibly.
     Compatible,
-    /// Nothing is registered, and it is another than the one that was first seen.
+    /// An unregistered part differs from the pin.
     Changed,
-    /// Nothing is registered, and what was first seen is not known.
+    /// An unregistered part without a known pin.
     Unknown,
-    /// Neither compatible nor breaking could be shown.
+    /// Compatibility could not be decided.
     Undecided,
-    /// Words that speak to the model, or hide something.
+    /// Texts that instruct the model or contain hidden characters.
     Suspicious,
-    /// Callers may fail.
+    /// Calls can fail.
     Breaking,
 }
 
@@ -79,7 +79,7 @@ impl DriftClass {
         Self::Breaking,
     ];
 
-    /// As metrics and reports write it.
+    /// The value in metrics and reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cosmetic => "cosmetic",
@@ -105,33 +105,33 @@ impl From<Class> for DriftClass {
     }
 }
 
-/// How one part of a definition differs.
+/// A difference of one part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Drift {
-    /// Which part.
-    pub part: Part,
-    /// The worst that its differences mean.
-    pub class: DriftClass,
-    /// What differs, where that is the worst.
+	/// The part.
+	pub part: Part,
+	/// The worst class of its differences.
+	pub class: DriftClass,
+    /// The worst difference.
     pub what: String,
 }
 
-/// How a tool is at one moment.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
-    /// How it stands to what its server lists.
-    pub state: State,
-    /// Its definition at the server.
+	/// State of the contract.
+	pub state: State,
+    /// The live definition.
     pub live: Option<Fingerprint>,
-    /// What differs, part by part.
+    /// The differences by part.
     pub drift: Vec<Drift>,
-    /// Whether a person has accepted it as it is.
+    /// Whether an operator accepted the live definition.
     pub is_accepted: bool,
-    /// Whether it differs, and nobody has accepted that.
-    pub is_broken: bool,
+    /// Whether it differs and was not accepted.
+	pub is_broken: bool,
 }
 
-/// What a judgement was made of: as long as this is the same, so is the judgement.
+/// The inputs of a comparison. Equal inputs have equal results.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Basis {
     documents: Digest,
@@ -143,9 +143,9 @@ pub(super) struct Basis {
 /// The tools that a target lists.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Live<'a> {
-    /// `None`: it was not listed yet.
+    /// `None`: not listed yet.
     pub tools: Option<&'a Arc<Tools>>,
-    /// Whether it is the target of a lower version of the server.
+    /// Whether the target is that of a lower version.
     pub is_provisional: bool,
 }
 
@@ -157,20 +157,19 @@ impl<'a> Live<'a> {
     }
 }
 
-/// What a comparison found, before anybody looks at what was there earlier.
+/// The result of a comparison before pins are considered.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) state: State,
     pub(super) live: Option<Fingerprint>,
-    /// What differs from what is registered.
+    /// The differences of registered parts.
     pub(super) drift: Vec<Drift>,
-    /// The parts of which nothing is registered.
+    /// Unregistered parts.
     pub(super) inherited: Vec<Part>,
-    /// Whether the definition is that of a lower version of the server, and so must not be pinned.
+    /// Whether the definition is of a lower version and must not be pinned.
     pub(super) is_provisional: bool,
 }
 
-/// A registered tool beside what its server lists.
 pub(super) struct Comparison<'a> {
     catalog: &'a Catalog,
     document: &'a Arc<Document>,
@@ -181,7 +180,7 @@ pub(super) struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// `None` where the registered one has no server.
+    /// `None` for tools without a server.
     pub(super) fn new(
         catalog: &'a Catalog,
         record: &'a Record,
@@ -197,8 +196,8 @@ impl<'a> Comparison<'a> {
         self.catalog
     }
 
-    /// The definition at the server, if its schemas differ from the registered ones. Other parts are
-    /// compared quickly.
+    /// The live definition, if its schemas differ from the registered ones. Other parts are cheap
+    /// to compare.
     pub(super) fn with_other_schema(&self) -> Option<Fingerprint> {
         let live = Fingerprint::of(self.live?);
         let schemas = [Part::InputSchema, Part::OutputSchema].into_iter();
@@ -232,7 +231,7 @@ impl<'a> Comparison<'a> {
         Found { state, live, drift, inherited, is_provisional: self.is_provisional }
     }
 
-    /// What differs from the registered parts, the worst of each.
+    /// The worst difference of each registered part.
     fn drift(&self, live: &Fingerprint, own: &[Part]) -> Vec<Drift> {
         if own.iter().all(|part| self.is_equal(*part, live)) {
             return Vec::new();

@@ -1,5 +1,4 @@
-//! Checks of all tools after each change of the catalog or of an upstream's list, apart from the
-//! calls.
+//! Checks all tools in the background after each change of the catalog or of an upstream's list.
 //!
 //! The gateway serves an upstream's definitions only after their pins are on disk.
 
@@ -22,17 +21,17 @@ use super::{
 };
 use crate::identity::is_usable;
 
-/// How long changes of the catalog are gathered, so that a burst is one look.
+/// Delay that combines bursts of catalog changes.
 const GATHER: Duration = Duration::from_millis(100);
-/// How long to wait after a write that failed.
+/// Delay before a failed write is retried.
 const RETRY: Duration = Duration::from_secs(5);
-/// Most tools of one look that are logged one by one.
+/// Maximum individually logged tools per check.
 const LOGGED: usize = 20;
 
 type Standing = BTreeMap<Key, Arc<Judgement>>;
 
 impl Contracts {
-    /// Looks whenever something has changed, until it is stopped.
+    /// Checks after each change, until `stop`.
     pub async fn keep(
         self: Arc<Self>,
         mut catalog: watch::Receiver<Arc<Catalog>>,
@@ -53,7 +52,7 @@ impl Contracts {
             keeper = match looked.await {
                 Ok(keeper) => keeper,
                 Err(e) => {
-                    tracing::error!("looking at the tools' contracts broke: {e}");
+                    tracing::error!("checking the contracts of tools failed: {e}");
                     Keeper::default()
                 }
             };
@@ -62,7 +61,7 @@ impl Contracts {
                 passed = listed.clone();
                 self.passed.send_replace(listed);
             } else if is_awaited {
-                // Callers with a provisional answer look again.
+                // Callers with a provisional answer evaluate the tool again.
                 self.passed.send_modify(|all| *all = Arc::new(Definitions::clone(all)));
             }
             keeper.count(&self);
@@ -75,7 +74,7 @@ impl Contracts {
                         }
                         changed.is_ok()
                     }
-                    // Callers wait for it.
+                    // Not delayed: callers wait for new definitions.
                     changed = definitions.changed() => changed.is_ok(),
                     () = self.again.notified() => true,
                     () = sleep(RETRY), if keeper.is_failing => true,
@@ -87,12 +86,12 @@ impl Contracts {
         }
     }
 
-    /// Judges every tool that is to be looked at, by the servers that this gateway calls.
+    /// Compares all tools of servers with a target.
     fn judge_all(&self, catalog: &Catalog, definitions: &Definitions) -> Standing {
         let mut standing = Standing::new();
         let registered = catalog.of_kind(Kind::Server).map(|(server, _)| server.clone());
         let routed = registered.filter(|server| definitions.route(server).is_some());
-        // A file may have tools without their server.
+        // A registry file can contain tools without their server.
         let servers: BTreeSet<Key> = definitions.routing().exact().chain(routed).collect();
         for server in &servers {
             let live = Live::of(definitions, server);
@@ -125,7 +124,7 @@ impl Contracts {
     }
 }
 
-/// What was seen at the look before.
+/// The state of the previous check.
 #[derive(Default)]
 struct Keeper {
     standing: Standing,
@@ -147,7 +146,7 @@ impl Keeper {
         self.warn_of_unknown(contracts, catalog);
     }
 
-    /// Sets the metrics to what callers are shown by now.
+    /// Updates the metrics.
     fn count(&self, contracts: &Contracts) {
         if !self.has_looked {
             return;
@@ -167,18 +166,17 @@ impl Keeper {
                 metrics::counter!("gateway_cache_write_failures_total").increment(1);
                 if !was_failing {
                     tracing::error!(
-                        "the pins of the tools' contracts are not written to disk; trying again \
-                         every {} s: {e}",
+						"cannot write the pins of tool contracts to disk, retrying every {} s: {e}",
                         RETRY.as_secs()
                     );
                 }
             }
-            Ok(()) if was_failing => tracing::info!("the pins are written to disk again"),
+            Ok(()) if was_failing => tracing::info!("writing the pins to disk works again"),
             Ok(()) => {}
         }
     }
 
-    /// Tells of every tool that stands otherwise than before, once.
+    /// Logs each changed state once.
     fn tell(&self, contracts: &Contracts, standing: &Standing) {
         let mut told = 0;
         for (tool, now) in standing {
@@ -196,12 +194,12 @@ impl Keeper {
         if told > LOGGED {
             tracing::warn!(
                 tools = told - LOGGED,
-                "and more tools stand otherwise to their servers"
+                "the contract states of more tools have changed"
             );
         }
     }
 
-    /// Warns of tools that the configuration names and the catalog does not have, once.
+    /// Warns once about configured tools that the catalog does not contain.
     fn warn_of_unknown(&mut self, contracts: &Contracts, catalog: &Catalog) {
         let settings = contracts.settings.load();
         let checked =
@@ -212,8 +210,8 @@ impl Keeper {
                 continue;
             }
             tracing::warn!(
-                "{field} names {tool}, which the catalog does not have; \
-                 correct the name, or ignore this if it is to be registered later"
+				"{field} names {tool}, which the catalog does not contain; \\
+				 correct the name, or ignore this warning if the tool will be registered later"
             );
         }
     }
@@ -223,7 +221,7 @@ fn is_well(judgement: &Judgement) -> bool {
     matches!(judgement.state, State::Same | State::Unheard)
 }
 
-/// Whether callers go on as before.
+/// Whether callers are unaffected.
 fn is_harmless(judgement: &Judgement) -> bool {
     judgement.state == State::Drifted
         && judgement.drift.iter().all(|drift| drift.class < DriftClass::Changed)
@@ -236,21 +234,21 @@ fn log(contracts: &Contracts, tool: &Key, now: &Judgement) {
     let live = now.live.as_ref().map(|live| live.digest().to_string());
     let (state, drift, live) = (now.state.as_str(), parts.join(", "), live.unwrap_or_default());
     if is_well(now) {
-        tracing::info!(%tool, state, "a tool is again as it was registered or first seen");
+        tracing::info!(%tool, state, "the live definition of a tool matches its contract again");
     } else if is_quarantined {
         tracing::warn!(
             %tool, state, drift, live,
-            "a tool is quarantined: what its server says of it is not what was registered or first seen"
+            "a tool is quarantined: its live definition differs from the registered or first seen one"
         );
     } else if now.is_accepted || is_harmless(now) {
         tracing::info!(
             %tool, state, drift, live, accepted = now.is_accepted,
-            "what a server says of a tool differs from what was registered, and breaks nothing or was accepted"
+            "the live definition of a tool differs from its contract, compatibly or as accepted"
         );
     } else {
         tracing::warn!(
             %tool, state, drift, live,
-            "what a server says of a tool is not what was registered or first seen"
+            "the live definition of a tool differs from the registered or first seen one"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Names, help texts and labels of the metrics of contracts. Every label has a fixed set of values.
+//! Names, help texts and labels of contract metrics. All label values are fixed.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,18 @@ const QUARANTINED: &str = "gateway_contract_quarantined_tools";
 const DRIFT: &str = "gateway_contract_drift";
 const CHANGES: &str = "gateway_contract_changes_total";
 
-/// Tells the recorder what the metrics mean.
+/// Registers the help texts.
 pub(super) fn describe() {
-    describe_gauge!(TOOLS, "Tools by how they stand to what their servers list.");
-    describe_gauge!(QUARANTINED, "Tools that are refused for what their servers list.");
-    describe_gauge!(DRIFT, "Tools with a part that differs, by part and class.");
-    describe_counter!(CHANGES, "Changes of how a tool stands to what its server lists.");
+    describe_gauge!(TOOLS, "Tools by the state of their contract.");
+    describe_gauge!(QUARANTINED, "Quarantined tools.");
+    describe_gauge!(DRIFT, "Tools with a changed definition, by part and class.");
+    describe_counter!(CHANGES, "Changes of contract states by new state.");
 }
 
-/// A tool has come into this state.
 pub(super) fn count_change(to: State) {
     counter!(CHANGES, "state" => to.as_str()).increment(1);
 }
 
-/// How all tools are now.
 pub(super) fn set<'a>(judged: impl Iterator<Item = &'a Judgement>, quarantined: usize) {
     let mut states = BTreeMap::<State, u32>::new();
     let mut parts = BTreeMap::<(Part, DriftClass), u32>::new();

@@ -1,6 +1,6 @@
-//! The pins on disk, beside the cache: one JSON file with its own digest, replaced as a whole.
+//! The pin file next to the cache: JSON with its own digest, replaced atomically.
 //!
-//! A file that is torn or edited is refused, and nothing of it counts.
+//! A damaged or edited file is rejected as a whole.
 
 use std::{
     fs, io,
@@ -19,19 +19,19 @@ use super::{
 use crate::files::replace_synced;
 
 const FORMAT: &str = "gateway-pins-v1";
-/// Largest file that is read, in bytes; all pins with the longest names take less.
+/// Maximum file size, in bytes; above that of all pins with the longest names.
 const FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Why a file of pins is not used.
+/// Why a pin file is rejected.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
-    #[error("it cannot be read: {0}")]
+    #[error("cannot read the file: {0}")]
     Io(#[from] io::Error),
-    #[error("it has {0} bytes, {FILE_BYTES} are allowed")]
+    #[error("the file has {0} bytes; the maximum is {FILE_BYTES}")]
     TooLarge(u64),
-    #[error("it is no file of pins: {0}")]
+    #[error("not a pin file: {0}")]
     Form(String),
-    #[error("it does not have its digest: it was torn or edited")]
+    #[error("the digest does not match: the file was damaged or edited")]
     Digest,
 }
 
@@ -43,14 +43,13 @@ struct Written {
     content: Value,
 }
 
-/// Where the pins are kept.
 #[derive(Debug)]
 pub(super) struct PinFile {
     path: PathBuf,
 }
 
 impl PinFile {
-    /// The file beside this cache, and what is in it.
+    /// Opens the pin file next to a cache, and reads it.
     pub(super) fn open(cache: &Path) -> (Self, Pins) {
         let path = pins_path(cache);
         let pins = match read(&path) {
@@ -59,9 +58,9 @@ impl PinFile {
             Err(e) => {
                 tracing::error!(
                     path = %path.display(),
-                    "the pins are refused: {e}. What upstreams first said is not known any more: \
-                     where it is not registered, tools with `contractDrift: quarantine` stay out \
-                     until their definitions are accepted or newer versions are registered"
+					"the pin file is rejected: {e}. The first seen definitions are unknown: tools with \\
+					 `contractDrift: quarantine` and unregistered parts stay quarantined until their \\
+					 definitions are accepted or newer versions are registered"
                 );
                 Pins::lost()
             }
@@ -69,7 +68,6 @@ impl PinFile {
         (Self { path }, pins)
     }
 
-    /// Replaces what is written.
     pub(super) fn write(&self, content: &Content) -> io::Result<()> {
         let content = serde_json::to_value(content)?;
         let digest = digest_of_value(&content);
@@ -88,7 +86,7 @@ fn read(path: &Path) -> Result<Content, Refused> {
     let value = parse_json(&fs::read(path)?).map_err(|e| form(&e))?;
     let written: Written = serde_json::from_value(value).map_err(|e| form(&e))?;
     if written.format != FORMAT {
-        return Err(form(&format!("its format is not {FORMAT}")));
+        return Err(form(&format!("the format is not {FORMAT}")));
     }
     if digest_of_value(&written.content) != written.digest {
         return Err(Refused::Digest);

@@ -1,4 +1,4 @@
-//! How the tools stand to their upstreams, for people and programs.
+//! The contract report of all tools.
 //!
 //! Tools without findings are only counted.
 
@@ -13,42 +13,40 @@ use super::{
     observed::{AllObserved, Observed},
 };
 
-/// Most tools that a report lists.
+/// Maximum number of listed tools.
 const LISTED: usize = 1_000;
 
-/// How all tools are.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// How many tools are in each state.
+    /// Number of tools by state.
     pub states: BTreeMap<&'static str, usize>,
-    /// How many of them are quarantined.
+    /// Number of quarantined tools.
     pub quarantined: usize,
-    /// Those with something to tell.
+    /// Tools with findings.
     pub tools: Vec<ToolReport>,
-    /// How many more have something to tell.
+    /// Number of further tools with findings.
     pub not_listed: usize,
 }
 
-/// How one tool is.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolReport {
     /// `tool/NAME@VERSION`.
     pub tool: Key,
-    /// How it stands to what its server lists; absent where that is not looked at.
+    /// The state of the contract; absent if contracts are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
-    /// The definition that its server gives now, by its digest: what can be accepted.
+    /// The digest of the live definition, which can be accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<Digest>,
-    /// Whether its calls are refused.
+    /// Whether calls are rejected.
     pub quarantined: bool,
-    /// Whether a person has accepted the definition.
+    /// Whether an operator accepted the live definition.
     pub accepted: bool,
-    /// What differs, part by part.
+    /// The differences by part.
     pub drift: Vec<Drift>,
-    /// Calls that broke its schemas since the gateway runs.
+    /// Schema violations since the gateway started.
     pub observed: Arc<Observed>,
 }
 
@@ -91,7 +89,7 @@ impl Report {
             drift: Vec::new(),
             observed,
         }));
-        // What is kept from being called comes first, should there be too many.
+        // Quarantined tools first, in case the list is truncated.
         tools.sort_by(|a, b| (!a.quarantined, &a.tool).cmp(&(!b.quarantined, &b.tool)));
         let not_listed = tools.len().saturating_sub(LISTED);
         tools.truncate(LISTED);

@@ -1,4 +1,4 @@
-//! Contracts over every kind of difference, over restarts and over damaged files.
+//! Contracts with every kind of difference, across restarts, and with damaged files.
 
 use gateway_policy::RuntimeValidation;
 use gateway_upstream::Tools;
@@ -23,7 +23,7 @@ fn rules(contract_drift: Mode) -> CheckRules {
     CheckRules::from(RuntimeValidation { contract_drift, ..RuntimeValidation::default() })
 }
 
-/// Contracts that are kept beside this cache.
+/// Contracts stored next to this cache.
 fn opened(cache: &Path) -> Contracts {
     let (file, pins) = PinFile::open(cache);
     let known = Mutex::new(Known { pins, ..Known::default() });
@@ -41,7 +41,7 @@ fn listed(definition: &Value) -> Arc<Tools> {
     Arc::new(tools)
 }
 
-/// The definitions that the tool's own target lists.
+/// The definitions listed by the tool's own target.
 fn own(tools: Option<&Arc<Tools>>) -> Live<'_> {
     Live { tools, is_provisional: false }
 }
@@ -68,7 +68,7 @@ fn one(more: Value) -> Arc<Catalog> {
 }
 
 #[test]
-fn what_is_registered_is_compared_part_by_part() {
+fn registered_parts_are_compared() {
     let registered = json!({ "title": "T", "description": "Adds", "inputSchema": numbers("number"),
         "outputSchema": numbers("number"), "annotations": { "readOnlyHint": true } });
     let same = json!({ "name": "t", "title": "T", "description": "Adds", "inputSchema": numbers("number"),
@@ -101,7 +101,7 @@ fn what_is_registered_is_compared_part_by_part() {
 }
 
 #[test]
-fn definition_of_lower_version_is_compared_but_not_pinned() {
+fn lower_version_definition_is_not_pinned() {
     let contracts = Contracts::default();
     let known = one(json!({ "inputSchema": numbers("number") }));
     let record = known.find(&key()).unwrap();
@@ -118,7 +118,7 @@ fn definition_of_lower_version_is_compared_but_not_pinned() {
 }
 
 #[test]
-fn what_is_not_registered_is_as_it_was_first_seen() {
+fn unregistered_parts_are_pinned() {
     let contracts = Contracts::default();
     let known = one(json!({}));
     let record = known.find(&key()).unwrap();
@@ -143,9 +143,9 @@ fn what_is_not_registered_is_as_it_was_first_seen() {
     assert!(contracts.judge(&composed, record, Live::default()).is_none());
 }
 
-/// What a projected tool is registered to give is not what its server gives.
+/// The registered output schema of a projected tool differs from its server's.
 #[test]
-fn the_output_behind_a_projection_is_as_it_was_first_seen() {
+fn projected_output_schema_is_pinned() {
     let contracts = Contracts::default();
     let mappings = json!({ "mappings": { "b": { "path": "$.a" } } });
     let own = json!({ "type": "object", "required": ["b"] });
@@ -158,7 +158,7 @@ fn the_output_behind_a_projection_is_as_it_was_first_seen() {
 }
 
 #[test]
-fn an_ambiguous_schema_is_known_by_its_text() {
+fn ambiguous_schema_is_compared_as_text() {
     let text = |a: &str| {
         format!(r#"{{"name":"t","inputSchema":{{"title":"{a}","type":"object","title":"b"}}}}"#)
     };
@@ -167,7 +167,7 @@ fn an_ambiguous_schema_is_known_by_its_text() {
 }
 
 #[test]
-fn what_is_accepted_is_exactly_what_was_seen_and_survives_a_restart() {
+fn accepted_definition_is_exact_and_persistent() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("registry.json");
     let catalog = one(json!({ "description": "Adds" }));
@@ -183,7 +183,7 @@ fn what_is_accepted_is_exactly_what_was_seen_and_survives_a_restart() {
     let record = catalog.find(&key()).unwrap();
     assert!(contracts.is_quarantined(&catalog, record, own(Some(&listed(&evil)))).is_so);
 
-    // What could not be written is not accepted.
+    // A failed write accepts nothing.
     let obstacle = crate::files::beside(&pins_path(&cache), ".tmp");
     std::fs::create_dir(&obstacle).unwrap();
     assert!(matches!(contracts.accept(&key(), digest(&judged)), Err(NotAccepted::Io(_))));
@@ -224,7 +224,7 @@ fn pins_of_earlier_releases_adopt_new_parts() {
 }
 
 #[test]
-fn a_damaged_file_accepts_nothing() {
+fn damaged_pin_file_accepts_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("registry.json");
     let catalog = one(json!({}));
@@ -245,7 +245,7 @@ fn a_damaged_file_accepts_nothing() {
             assert!(judged.drift.iter().all(|drift| drift.class == DriftClass::Unknown));
         }
     }
-    // It stays unknown after the file is written anew, but for what is registered later.
+    // Rewriting the file restores no trust, except for tools registered later.
     let contracts = opened(&cache);
     look(&contracts, &catalog, &evil);
     contracts.save().unwrap();
@@ -257,7 +257,7 @@ fn a_damaged_file_accepts_nothing() {
 }
 
 #[test]
-fn the_report_has_what_there_is_to_tell() {
+fn report_contains_all_findings() {
     let contracts = Contracts { settings: settings(Mode::Error), ..Contracts::default() };
     let catalog = one(json!({ "description": "Adds" }));
     look(&contracts, &catalog, &live("Adds", &json!({})));
@@ -282,10 +282,10 @@ fn the_report_has_what_there_is_to_tell() {
     );
 }
 
-/// One thing that happens.
+/// An event of the model.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// The upstream says this description and this schema.
+    /// The upstream lists this description and schema.
     Says(usize, usize),
     Accept,
     Restart,
@@ -305,7 +305,7 @@ proptest! {
 
     /// The description is registered, the schema is not.
     #[test]
-    fn a_tool_is_broken_exactly_while_nobody_accepted_what_it_is(steps in steps()) {
+    fn tool_is_broken_until_accepted(steps in steps()) {
         let dir = tempfile::tempdir().unwrap();
         let cache = dir.path().join("registry.json");
         let catalog = one(json!({ "description": "0" }));
@@ -338,7 +338,7 @@ proptest! {
 }
 
 #[test]
-fn callers_get_the_last_judgement_until_the_next_look() {
+fn callers_get_previous_result_until_next_check() {
     let contracts = Contracts { settings: settings(Mode::Error), ..Contracts::default() };
     let before = one(json!({ "inputSchema": numbers("number") }));
     let after = one(json!({ "inputSchema": numbers("integer") }));
@@ -355,7 +355,7 @@ fn callers_get_the_last_judgement_until_the_next_look() {
 }
 
 #[tokio::test]
-async fn provisional_answers_are_replaced_after_a_look() {
+async fn provisional_answers_are_replaced_by_check() {
     let contracts = Contracts { settings: settings(Mode::Error), ..Contracts::default() };
     let contracts = Arc::new(contracts);
     let known = one(json!({ "inputSchema": numbers("integer") }));
@@ -374,7 +374,7 @@ async fn provisional_answers_are_replaced_after_a_look() {
     assert!(contracts.find(&key(), &basis(&known)).is_some(), "also without its server");
 }
 
-/// The basis of a judgement of the tool while its server is not listed.
+/// The inputs of a comparison while the server is not listed.
 fn basis(catalog: &Catalog) -> Basis {
     let record = catalog.find(&key()).unwrap();
     Comparison::new(catalog, record, Live::default()).unwrap().basis()

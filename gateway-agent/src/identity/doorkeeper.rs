@@ -1,8 +1,7 @@
-//! Authentication of callers: by certificate, by token or key, or by headers of a trusted hop. The
-//! strongest present proof counts; if it fails, no weaker one is tried.
+//! Authentication of callers: by client certificate, by token or API key, or by headers of a
+//! trusted proxy. The strongest credential counts; if it is invalid, no weaker one is tried.
 //!
-//! A token or key must be valid even if another proof is present. `clientInfo` is read later and
-//! proves nothing.
+//! A token or key must be valid even if a certificate is present. `clientInfo` is unverified.
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
@@ -27,14 +26,14 @@ use super::{
     scope::Granted,
 };
 
-/// Where it is written how to get a token (RFC 9728).
+/// The path of the protected resource metadata (RFC 9728).
 pub(crate) const METADATA: &str = "/.well-known/oauth-protected-resource";
-/// Longest name of somebody that is kept for the log.
+/// Maximum length of a logged subject, in characters.
 const TOLD_CHARS: usize = 256;
 const AUTHORIZATION: &str = "authorization";
 const API_KEY: &str = "x-api-key";
 
-/// Decides who may come in.
+/// Authenticates callers and checks scopes.
 #[derive(Debug)]
 pub struct Doorkeeper {
     claims: IdentityConfig,
@@ -43,40 +42,39 @@ pub struct Doorkeeper {
     scheme: &'static str,
 }
 
-/// A request that was let in.
+/// An authenticated request.
 #[derive(Debug, Clone)]
 pub(crate) struct Admitted {
     pub(crate) claim: HeaderClaim,
     granted: Granted,
-    /// Whether it showed a token or a key.
+    /// Whether the request has a token or key.
     has_bearer: bool,
-    /// The token that it showed, if that says in whose name it speaks.
+    /// The token, if it names a subject.
     pub(crate) subject: Option<Arc<SubjectToken>>,
 }
 
-/// What proves a request, taken out of it. It is never printed.
+/// The credentials of a request. They have no `Debug` form.
 pub(crate) struct Credentials(HeaderMap);
 
 impl Credentials {
-    /// Puts it back, to be judged once more.
+    /// Puts the credentials back, to authenticate again.
     pub(crate) fn put_back(self, headers: &mut HeaderMap) {
         headers.extend(self.0);
     }
 }
 
-/// A secret that a request shows.
 enum Shown<'a> {
     Bearer(&'a str),
     Key(&'a str),
 }
 
 impl Doorkeeper {
-    /// By this configuration. Must be called inside a runtime.
+    /// Creates the authenticator. Needs a Tokio runtime.
     pub async fn open(config: AuthenticatorConfig) -> Result<Self, InvalidFile> {
         Self::open_with(config, None).await
     }
 
-    /// The same by another configuration. Keys that were had already are not waited for.
+    /// Creates one with another configuration. Loaded signing keys are reused.
     pub(crate) async fn reconfigured(
         &self,
         config: AuthenticatorConfig,
@@ -99,12 +97,12 @@ impl Doorkeeper {
         Ok(Self { claims: identity, proofs, verifier, scheme })
     }
 
-    /// Whether another configuration authenticates callers by the same rules.
+    /// Whether callers are authenticated by the same rules.
     pub(crate) fn has_rules_of(&self, other: &Self) -> bool {
         self.claims == other.claims && self.proofs == other.proofs
     }
 
-    /// Lets a request in, or says what it takes.
+    /// Authenticates a request.
     pub(crate) async fn admit(&self, parts: &Parts) -> Result<Admitted, Refusal> {
         let bearer = self.bearer(parts).await?;
         let certificate = self.certificate(parts);
@@ -118,7 +116,7 @@ impl Doorkeeper {
         };
         let is_proved = matches!(claim, HeaderClaim::Agent { .. } | HeaderClaim::Proven { .. });
         if self.proofs.required && !is_proved {
-            refused::credentials(parts, "it shows nothing that proves who is calling");
+            refused::credentials(parts, "no credentials");
             return Err(Refusal::Missing(self.challenge(parts, &[])));
         }
         let subject = match self.shown(&parts.headers) {
@@ -128,7 +126,7 @@ impl Doorkeeper {
         Ok(Admitted { claim, granted, has_bearer, subject: subject.map(Arc::new) })
     }
 
-    /// Takes what proves a request out of it, so that it can go nowhere else.
+    /// Removes the credentials from a request, so that they cannot be forwarded.
     pub(crate) fn strip(headers: &mut HeaderMap) -> Credentials {
         let mut taken = HeaderMap::new();
         for name in [AUTHORIZATION, API_KEY] {
@@ -140,14 +138,13 @@ impl Doorkeeper {
         Credentials(taken)
     }
 
-    /// Whether any method or tool takes more than to be let in.
     pub(crate) fn asks_for_scopes(&self) -> bool {
         !self.proofs.scopes.is_empty()
     }
 
-    /// Rejects a request that lacks a scope of its method or of one of `tools`. `tools` has a tool
-    /// that the caller may call and all tools inside it, which the caller may not see: the challenge
-    /// names their scopes too, because the call needs them. `asked` is for the audit.
+    /// Rejects a request that lacks a scope of its method or of one of `tools`: a tool that the
+    /// caller can call, and its inner tools. The challenge names the scopes of inner tools, too,
+    /// because the call requires them. `asked` is for the audit.
     pub(crate) fn check_scopes(
         &self,
         parts: &Parts,
@@ -172,7 +169,7 @@ impl Doorkeeper {
         Err(refusal)
     }
 
-    /// What a token or a key proves; one that is wrong is refused.
+    /// Verifies the token or API key, if present.
     async fn bearer(&self, parts: &Parts) -> Result<Option<Proof>, Refusal> {
         let proved = match self.shown(&parts.headers) {
             Ok(None) => return Ok(None),
@@ -193,12 +190,12 @@ impl Doorkeeper {
         Ok(Some(proof))
     }
 
-    /// The one secret of a request. Where none is taken, none is looked at.
+    /// The only bearer credential of a request, if the configuration accepts any.
     fn shown<'a>(&self, headers: &'a HeaderMap) -> Result<Option<Shown<'a>>, &'static str> {
         if !self.proofs.takes_bearers() {
             return Ok(None);
         }
-        let unreadable = |()| "a header with a credential is repeated or is no text";
+        let unreadable = |()| "a credential header is repeated or not text";
         let key = if self.proofs.api_keys.is_empty() {
             None
         } else {
@@ -207,12 +204,12 @@ impl Doorkeeper {
         match (only(headers, AUTHORIZATION).map_err(unreadable)?, key) {
             (None, None) => Ok(None),
             (None, Some(key)) => Ok(Some(Shown::Key(key))),
-            (Some(_), Some(_)) => Err("it shows both a token and a key"),
+            (Some(_), Some(_)) => Err("both a token and an API key are present"),
             (Some(text), None) => match text.split_once(' ') {
                 Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
                     Ok(Some(Shown::Bearer(token.trim_start())))
                 }
-                _ => Err("its Authorization is not `Bearer`"),
+                _ => Err("the Authorization scheme is not Bearer"),
             },
         }
     }
@@ -225,7 +222,7 @@ impl Doorkeeper {
         let (Shown::Bearer(token), Some(verifier), Some(jwt)) =
             (shown, &self.verifier, &self.proofs.jwt)
         else {
-            return Err("no such key".to_owned());
+            return Err("unknown API key".to_owned());
         };
         let claims = verifier.verify(token, UnknownKey::Look).await;
         let claims = claims.map_err(|why| format!("jwt: {why}"))?;
@@ -238,7 +235,7 @@ impl Doorkeeper {
         Some(proof::of_certificate(rules, shown))
     }
 
-    /// What the headers name, where whoever sends them is believed.
+    /// The claim of `X-Agent-*` headers, if their sender is trusted.
     fn headers(&self, parts: &Parts) -> HeaderClaim {
         let hops = &self.proofs.trusted_hops;
         if hops.is_empty() {
@@ -256,7 +253,7 @@ impl Doorkeeper {
         self.proofs.jwt.as_ref().map_or(&[], |jwt| &jwt.required_scopes)
     }
 
-    /// All that the request needs, at once.
+    /// The challenge with all required scopes.
     fn challenge(&self, parts: &Parts, needed: &[String]) -> Challenge {
         let mut scopes: Vec<&str> = Vec::new();
         for scope in self.required_scopes().iter().chain(needed) {
@@ -269,18 +266,18 @@ impl Doorkeeper {
         Challenge { metadata, scope: scopes.join(" ") }
     }
 
-    /// The URL that the client knows the endpoint by.
+    /// The public URL of the endpoint.
     fn resource(&self, parts: &Parts) -> Option<String> {
         if let Some(resource) = &self.proofs.resource {
             return Some(resource.clone());
         }
         let host = parts.headers.get(HOST)?.to_str().ok()?.parse::<Authority>().ok()?;
-        // A host with a `"` in it would break out of the header's quotes.
+        // A quotation mark would end the header's quoted string.
         let is_plain = !host.as_str().contains(['@', '"', '\\']);
         is_plain.then(|| format!("{}://{host}/mcp", self.scheme))
     }
 
-    /// The document about this resource (RFC 9728), where tokens are taken.
+    /// The protected resource metadata (RFC 9728), if tokens are accepted.
     pub(crate) fn metadata(&self, parts: &Parts) -> Option<String> {
         let jwt = self.proofs.jwt.as_ref()?;
         let mut document = json!({
@@ -288,7 +285,7 @@ impl Doorkeeper {
             "authorization_servers": [jwt.settings.issuer],
             "bearer_methods_supported": ["header"],
         });
-        // The least that is needed; more is asked for when a call needs it.
+        // Only the minimum; calls that require more scopes return a challenge.
         if !jwt.required_scopes.is_empty() {
             document["scopes_supported"] = json!(jwt.required_scopes);
         }
@@ -296,7 +293,7 @@ impl Doorkeeper {
     }
 }
 
-/// What the strongest proof says; a session is bound to all of them.
+/// The claim of the strongest credential. Sessions are bound to all credentials.
 fn claim(strongest: Proof, weaker: Option<Proof>) -> HeaderClaim {
     let Proof { named, evidence, mut principal, mut told, .. } = strongest;
     if let Some(weaker) = weaker {
@@ -312,7 +309,7 @@ pub(super) fn peer(parts: &Parts) -> Option<SocketAddr> {
     parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0)
 }
 
-/// The well-known address stands before the path of the resource (RFC 9728, section 3.1).
+/// The well-known path precedes the path of the resource (RFC 9728, section 3.1).
 fn metadata_of(resource: &str) -> Option<String> {
     let uri: Uri = resource.parse().ok()?;
     let path = uri.path().trim_end_matches('/');

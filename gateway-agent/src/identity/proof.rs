@@ -1,4 +1,4 @@
-//! What each kind of proof comes to: an agent, and what it may do besides.
+//! Verification results of each kind of credential.
 
 use gateway_policy::{Evidence, Named};
 use registry_core::Digest;
@@ -10,26 +10,26 @@ use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 use super::scope::Granted;
 use crate::identity::settings::{ApiKeyConfig, CertificatesConfig, JwtConfig, ProofsConfig};
 
-/// What a connection's certificate says, or why it names nobody.
+/// The name in the connection's client certificate, or why it has none.
 #[derive(Debug, Clone)]
 pub(crate) struct PeerCertificate(pub(crate) Result<Holder, String>);
 
-/// Something that a caller has proved.
+/// A verified credential.
 #[derive(Debug, Clone)]
 pub(super) struct Proof {
     /// The agent that it names.
     pub(super) named: Option<Named>,
     pub(super) evidence: Evidence,
-    /// Who it is beside that; sessions are bound to it.
+    /// The verified subject. Sessions are bound to it.
     pub(super) principal: String,
-    /// The same for the log; nothing that tells of a key.
+    /// The subject for the log. API keys have none.
     pub(super) told: Option<String>,
     pub(super) granted: Granted,
-    /// Whether it is a token that says in whose name it speaks.
+    /// Whether it is a token with a subject.
     pub(super) has_subject: bool,
 }
 
-/// By a certificate. One that names no agent is a proof all the same: nothing weaker is tried.
+/// Evaluates a certificate. One without an agent still counts: no weaker credential is tried.
 pub(super) fn of_certificate(rules: &CertificatesConfig, shown: &PeerCertificate) -> Proof {
     let (principal, named) = match &shown.0 {
         Ok(holder) if holder.is_spiffe => {
@@ -46,7 +46,7 @@ pub(super) fn of_certificate(rules: &CertificatesConfig, shown: &PeerCertificate
     Proof { named, evidence, principal, told, granted, has_subject: false }
 }
 
-/// By a key. All are compared, each in the same time wherever they differ.
+/// Finds an API key, comparing all in constant time.
 pub(super) fn of_key(config: &ProofsConfig, key: &str) -> Option<Proof> {
     let shown = Digest::of(key.as_bytes());
     let (mut place, mut is_found) = (0_u64, Choice::from(0));
@@ -68,7 +68,7 @@ pub(super) fn of_key(config: &ProofsConfig, key: &str) -> Option<Proof> {
     })
 }
 
-/// By the claims of a good token.
+/// Evaluates the claims of a valid token.
 pub(super) fn of_claims(config: &ProofsConfig, jwt: &JwtConfig, claims: &Value) -> Proof {
     let text = |name: &str| find(claims, name).and_then(Value::as_str);
     let version = jwt.version_claim.as_deref().and_then(text).map(Into::into);
@@ -88,7 +88,7 @@ pub(super) fn of_claims(config: &ProofsConfig, jwt: &JwtConfig, claims: &Value) 
     }
 }
 
-/// RFC 9068 has them in `scope`, as one text; some providers have a list, or `scp`.
+/// RFC 9068 uses a text in `scope`; some providers use a list, or `scp`.
 fn scopes(claims: &Value) -> Vec<String> {
     match claims.get("scope").or_else(|| claims.get("scp")) {
         Some(Value::String(words)) => words.split_whitespace().map(str::to_owned).collect(),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_wherever_it_stands_and_no_other() {
+    fn api_key_is_found_at_any_position() {
         let key = |text: &str| ApiKeyConfig {
             agent: text.to_owned(),
             version: None,

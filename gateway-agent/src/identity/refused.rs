@@ -1,18 +1,18 @@
-//! What the audit says of requests that are refused for what they prove: from where, who as far as
-//! that is known, and what was missing. Never a token or a key.
+//! Audit events of rejected credentials: the address, the caller as far as known, and the reason.
+//! They never contain tokens or keys.
 
 use gateway_policy::{Evidence, HeaderClaim, Named};
 use http::request::Parts;
 
 use super::{challenge::Refusal, doorkeeper::peer, kept};
 
-/// A credential that is wrong, or none where one is needed. Whose it would be nobody knows.
+/// Invalid or missing credentials. The caller is unknown.
 pub(super) fn credentials(parts: &Parts, reason: &str) {
     let address = address(parts);
-    tracing::warn!(target: "audit", event = "credentials-refused", address, reason);
+    tracing::warn!(target: "audit", event = "credentials-rejected", address, reason);
 }
 
-/// A credential that is right, or none, without the scopes that the request takes.
+/// Insufficient scopes.
 pub(super) fn scopes(
     parts: &Parts,
     (claim, refusal): (&HeaderClaim, &Refusal),
@@ -30,7 +30,7 @@ pub(super) fn scopes(
     let status: u16 = if matches!(refusal, Refusal::Insufficient(_)) { 403 } else { 401 };
     tracing::warn!(
         target: "audit",
-        event = "scopes-refused",
+        event = "scopes-rejected",
         address = address(parts),
         claimed_agent = named.map(|(name, _)| kept(name)),
         claimed_version = named.and_then(|(_, version)| version.as_deref()).map(kept),

@@ -1,4 +1,4 @@
-//! Who a request comes to, over the kinds of claims.
+//! Resolution of callers from each kind of claim.
 
 use registry_core::Catalog;
 
@@ -50,7 +50,7 @@ fn an_agent(name: &str, version: &str) -> Identity {
 }
 
 #[test]
-fn headers_select_an_exact_or_the_newest_active_version() {
+fn headers_select_exact_or_newest_active_version() {
     let cases: [(Pairs<'_>, Identity); 9] = [
         (
             &[("x-agent-name", b"team/a"), ("x-agent-version", b"1.0.0")],
@@ -76,7 +76,7 @@ fn headers_select_an_exact_or_the_newest_active_version() {
 }
 
 #[test]
-fn unreadable_claims_make_an_unknown_caller_and_no_weaker_claim_is_tried() {
+fn unreadable_claim_has_no_fallback() {
     let cases: [Pairs<'_>; 5] = [
         &[("x-agent-version", b"1.0.0")],
         &[("x-agent-name", b"team/a"), ("x-agent-name", b"team/a")],
@@ -94,12 +94,12 @@ fn unreadable_claims_make_an_unknown_caller_and_no_weaker_claim_is_tried() {
 }
 
 #[test]
-fn untrusted_headers_say_nothing() {
+fn untrusted_headers_are_ignored() {
     assert_eq!(who(WARY, &[("x-agent-name", b"team/a")]), (Identity::Unknown, Evidence::Nothing));
 }
 
 #[test]
-fn client_info_selects_by_name_where_configured() {
+fn client_info_selects_agent_if_configured() {
     assert_eq!(who(TRUSTING, &[]), (Identity::Unknown, Evidence::Nothing));
     assert_eq!(who(SCOPING, &[]).0, an_agent("team/a", "1.9.0"));
     assert_eq!(who(SCOPING, &[]).1, Evidence::ClientInfo);
@@ -117,7 +117,7 @@ fn client_info_selects_by_name_where_configured() {
 }
 
 #[test]
-fn client_info_is_kept_short_and_never_fatal() {
+fn client_info_is_shortened_and_optional() {
     let long = "ä".repeat(500);
     let read = |text: &str| ClientInfo::read(&RawValue::from_string(text.to_owned()).unwrap());
     let info = read(&format!(r#"{{"name":"{long}","version":"1","x":2}}"#)).unwrap();
@@ -131,7 +131,7 @@ fn client_info_is_kept_short_and_never_fatal() {
 }
 
 #[test]
-fn callers_are_told_apart_by_what_is_believed_or_proved_and_by_nothing_else() {
+fn quota_keys_separate_verified_callers_only() {
     let proven = |named: Option<&str>, principal: &str| HeaderClaim::Proven {
         named: named.map(|name| Named { name: name.into(), version: Some("1.0.0".into()) }),
         evidence: Evidence::Token,

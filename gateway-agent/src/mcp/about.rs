@@ -1,4 +1,5 @@
-//! What the gateway says of itself: what it can do depends on whose servers a caller may use.
+//! The capabilities and instructions of the gateway, which depend on the servers that a caller can
+//! use.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,41 +17,41 @@ use super::{
 };
 use crate::view::{View, shown::Showcase};
 
-/// Longest instructions of all servers together, in bytes.
+/// Maximum size of all instructions, in bytes.
 const INSTRUCTIONS: usize = 16 * 1024;
-/// Smallest part of them that a server has, in bytes.
+/// Minimum share of a server, in bytes.
 const LEAST_INSTRUCTIONS: usize = 512;
-/// Everything that may begin a new line in a reader's eyes.
+/// Characters that can start a new line.
 const LINE_BREAKS: [char; 7] = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
-/// End of instructions that are cut.
+/// Marks truncated instructions.
 const CUT: &str = " […]";
 
-/// What a server may have besides tools, as capabilities name it.
+/// A capability of servers besides tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Offer {
     Prompts,
     Resources,
     Completions,
     Logging,
-    /// Those of the extension.
+    /// Tasks of the extension (2026-07-28).
     Tasks,
-    /// Those of 2025-11-25.
+    /// Tasks of 2025-11-25.
     ToolTasks,
 }
 
-/// What there is for one caller.
+/// The features that are available to one caller.
 #[derive(Debug)]
 pub(super) struct Offered {
     offers: Vec<Offer>,
-    /// The servers that it comes from.
+    /// The servers with these features.
     pub(super) showcase: Showcase,
-    /// The tools that the caller is shown now.
+    /// The tools that the caller currently sees.
     view: Arc<View>,
-    /// The interfaces of MCP Apps that keep their URIs.
+    /// The MCP Apps interfaces, whose URIs stay unchanged.
     pub(super) interfaces: Arc<Interfaces>,
 }
 
-/// What there is for a caller. Without a catalog there is nothing yet.
+/// Returns the features of a caller. Without a catalog there are none.
 pub(super) fn of(endpoint: &Endpoint, who: &Who) -> Offered {
     let gateway = &endpoint.gateway;
     let snapshot = gateway.views().now();
@@ -74,7 +75,7 @@ pub(super) fn of(endpoint: &Endpoint, who: &Who) -> Offered {
 }
 
 impl Offered {
-    /// The instructions of the servers whose tools the caller is shown, each under a heading.
+    /// The instructions of the servers with visible tools, each under a heading.
     pub(super) fn instructions(&self) -> Option<String> {
         let listed = self.view.offers().filter(|offer| !offer.is_quarantined());
         let servers: BTreeSet<&Key> = listed.filter_map(|offer| offer.server()).collect();
@@ -90,12 +91,11 @@ impl Offered {
         together(&with_text)
     }
 
-    /// Whether there is this.
     pub(super) fn has(&self, offer: Offer) -> bool {
         self.offers.contains(&offer)
     }
 
-    /// Whether a method makes sense for this caller; what is not offered is not served.
+    /// Whether a method is available to this caller.
     pub(super) fn serves(&self, feature: Feature) -> bool {
         match feature {
             Feature::List(List::Prompts) | Feature::Relayed(Method::GetPrompt) => {
@@ -110,7 +110,7 @@ impl Offered {
         }
     }
 
-    /// As an era writes it.
+    /// The capabilities in the form of a protocol era.
     pub(super) fn capabilities(&self, era: Era) -> String {
         let mut all = json!({ "tools": { "listChanged": true } });
         for offer in &self.offers {
@@ -135,7 +135,7 @@ impl Offered {
     }
 }
 
-/// Joins the instructions of servers within [`INSTRUCTIONS`].
+/// Joins the instructions of servers, up to [`INSTRUCTIONS`] bytes.
 fn together(servers: &[(&str, &str)]) -> Option<String> {
     let most = (INSTRUCTIONS / servers.len().max(1)).max(LEAST_INSTRUCTIONS);
     let mut all = String::new();
@@ -149,8 +149,8 @@ fn together(servers: &[(&str, &str)]) -> Option<String> {
     (!all.is_empty()).then(|| all.trim_end().to_owned())
 }
 
-/// One server's instructions as a block quote under its name. Any Markdown or HTML in a quote ends with
-/// the quote, so no server can add a heading or text in the name of another one.
+/// Formats the instructions of one server as a block quote under its name. A quote also contains
+/// Markdown and HTML, so a server cannot write headings or text in the name of another.
 fn section(name: &str, text: &str, most: usize) -> String {
     let mut section = format!("# {name}\n\n");
     let text = text.replace("\r\n", "\n");

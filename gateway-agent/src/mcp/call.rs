@@ -1,4 +1,4 @@
-//! `tools/call`: from the request to the pipeline, and back.
+//! `tools/call`.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     pipeline::{self, Authentication, Invocation, Output, Target, Task, ToolCall},
 };
 
-/// Answers a call. When the client goes away, this future is dropped, and the upstream call with it.
+/// Handles a call. Dropping the future cancels the upstream call.
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
@@ -68,7 +68,6 @@ fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
     incoming.param("arguments").filter(|raw| raw.get() != "null").map(ToOwned::to_owned)
 }
 
-/// Runs a call to its end.
 async fn run(
     endpoint: Arc<Endpoint>,
     (mut call, tool): (Invocation, Box<str>),
@@ -77,7 +76,7 @@ async fn run(
 ) -> Finished {
     let outcome = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
     let outcome = outcome.and_then(Output::into_result);
-    // Before the answer: the client may ask at once for the list of its tasks.
+    // Before the response, because the client may list its tasks right after it.
     let begun = outcome.as_ref().ok().and_then(|outcome| outcome.tasks.as_ref()?.id());
     if let (Some(session), Some(known)) = (session, begun)
         && let Some(task) = Task::open(&endpoint.gateway, &call.caller.claim, known)

@@ -1,8 +1,8 @@
-//! A request that goes on to an upstream, with all that is said until it is answered: the answer is
-//! JSON as long as there is nothing else to say, and an event stream from the first message on.
+//! A running request with its messages to the client. The response is JSON, unless messages precede
+//! it; then it is an event stream.
 //!
-//! Without a session, a dropped response cancels the request, here and upstream. With a session, the
-//! request continues for a bounded time, and its event stream can be resumed (`replay.rs`).
+//! Without a session, dropping the response cancels the request, also upstream. With a session, the
+//! request continues for a limited time, and its event stream can be resumed (`replay.rs`).
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -34,50 +34,49 @@ use crate::{
     random::NoRandomness,
 };
 
-/// How long the answer may take before an event stream begins that can be resumed.
+/// Time without a response after which a resumable event stream starts.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// The request on its way, and then how to answer it.
+/// The running request. Its output renders the response.
 pub(super) type Running = Pin<Box<dyn Future<Output = Finished> + Send>>;
-/// Writes the answer to the request with this id.
+/// Renders the response to the request with this id.
 pub(super) type Finished = Box<dyn FnOnce(Id<'_>) -> Answer + Send>;
 
-/// A request that is on its way.
+/// A running request and its messages to the client.
 pub(super) struct Flight {
     pub(super) running: Running,
     pub(super) meanwhile: mpsc::Receiver<Meanwhile>,
 }
 
-/// How a caller is told and asked things.
+/// How messages and questions reach the client.
 #[derive(Debug)]
 pub(super) struct Manner {
-    /// Whether it reads messages before the answer; plain requests do not.
+    /// Whether the client accepts messages before the response.
     pub(super) listens: bool,
-    /// Its session, before 2026-07-28.
+    /// The session (before 2026-07-28).
     pub(super) session: Option<Arc<Session>>,
-    /// Whether it reads an event that has an id and no data (2025-11-25).
+    /// Whether the client accepts events with an id and without data (2025-11-25).
     pub(super) reads_empty_events: bool,
-    /// By what it knows progress: a JSON string or number.
+    /// The progress token: a JSON string or number.
     pub(super) progress: Option<Box<RawValue>>,
-    /// The least severity of log messages that it wants, in [`LOG_LEVELS`].
+    /// The minimum log severity, as an index of [`LOG_LEVELS`].
     pub(super) log_level: Option<usize>,
-    /// What it can be asked.
+    /// The client's capabilities.
     pub(super) capabilities: Capabilities,
     pub(super) claim: HeaderClaim,
     pub(super) method: Method,
     /// The tool, prompt, resource or task.
     pub(super) subject: Box<str>,
-    /// The body of a request that can be held for input, and empty for all others.
+    /// The body of a request that can be held for input; otherwise empty.
     pub(super) body: Bytes,
-    /// The caller whose quotas the request and its events count against while it has no connection.
+    /// The quota key for a request without a connection, and for its events.
     pub(super) principal: Principal,
-    /// The task that it is about: its server's id, and the client's.
+    /// The task of the request: the server's id and the client's.
     pub(super) task: Option<(Box<str>, Box<str>)>,
 }
 
 impl Manner {
-    /// The identity of the request. It takes the time of parsing the body, so that requests that are
-    /// not held have none.
+    /// The identity of a held request. Other requests avoid the cost of parsing the body.
     pub(super) fn owner(&self) -> Owner {
         let params = inputs::digest(&self.body);
         let (claim, subject) = (self.claim.clone(), self.subject.clone());
@@ -85,18 +84,16 @@ impl Manner {
     }
 }
 
-/// One exchange with a caller.
 pub(super) struct Exchange {
     endpoint: Arc<Endpoint>,
     id: Box<str>,
     manner: Manner,
     flight: Option<Flight>,
     finished: Option<Finished>,
-    /// The last progress that was told; it must grow.
+    /// The last progress value; values must increase.
     progressed: f64,
 }
 
-/// What comes next.
 enum Step {
     Message(Bytes),
     Answer(Answer),
@@ -119,7 +116,7 @@ impl Exchange {
         }
     }
 
-    /// Waits for the answer, or for the first message before it.
+    /// Waits for the response, or for the first message before it.
     pub(super) async fn respond(mut self) -> Answer {
         if let Some(session) = self.manner.session.clone() {
             return self.respond_in_session(&session).await;
@@ -147,7 +144,7 @@ impl Exchange {
         }
     }
 
-    /// As [`Exchange::respond`], but a dropped connection does not cancel the request.
+    /// Like [`Exchange::respond`], but a dropped connection does not cancel the request.
     async fn respond_in_session(self, session: &Session) -> Answer {
         let quiet = if self.manner.reads_empty_events { QUIET } else { Duration::MAX };
         let mut connected = Connected(Some(self));
@@ -197,7 +194,7 @@ impl Exchange {
     }
 
     async fn run(mut self, replay: &Replay, first: Option<Bytes>) {
-        // An id to resume from, also if there is no message yet.
+        // The id to resume from before the first message.
         if self.manner.reads_empty_events {
             replay.push(Bytes::new(), false).await;
         }
@@ -257,7 +254,7 @@ impl Exchange {
         }
     }
 
-    /// A notification as this caller wants it, if it does.
+    /// Adapts a notification to the client. `None`: the client does not receive it.
     fn told(&mut self, method: &str, params: Option<&RawValue>) -> Option<Bytes> {
         if !self.manner.listens {
             return None;
@@ -281,26 +278,26 @@ impl Exchange {
         Some(jsonrpc::notification(method, Some(known.as_deref().unwrap_or(&text))))
     }
 
-    /// Replaces the server's task id in parameters by the client's id.
+    /// Replaces the server's task id in parameters by the client's.
     fn with_known_task(&self, params: &str) -> Option<String> {
         let task = self.manner.task.as_ref().map(|(own, known)| (&**own, &**known));
         tasks::with_known_task(params, task)
     }
 
-    /// Whether a log message is severe enough. A session without `logging/setLevel` gets all
-    /// messages of the server.
+    /// Whether a log message meets the client's level. A session without `logging/setLevel`
+    /// receives all messages.
     fn wants(&self, message: &Object<'_>) -> bool {
         let Some(wanted) = self.manner.log_level else { return self.manner.session.is_some() };
         let level = message.find("level").map(|raw| raw.get().trim_matches('"'));
         LOG_LEVELS.iter().position(|known| Some(*known) == level).is_some_and(|l| l >= wanted)
     }
 
-    /// Passes a question on: over the session where there is one, and else as an answer that asks
-    /// for input (basic/patterns/mrtr), while the request waits here.
+    /// Forwards a question. With a session, it is a request to the client; otherwise the response
+    /// asks for input (multi-round-trip request), and the upstream request is held.
     fn asked(&mut self, question: Question) -> Option<Step> {
         let needed = QUESTIONS.iter().find(|(method, _)| **method == *question.method);
         if !needed.is_some_and(|(_, capability)| self.manner.capabilities.can(capability)) {
-            refuse(question, "the caller did not declare that it can answer this");
+            refuse(question, "the client did not declare the capability for this request");
             return None;
         }
         if self.manner.session.is_some() {
@@ -311,7 +308,7 @@ impl Exchange {
         let place = match endpoint.state.held.place(&principal) {
             Ok(place) => place,
             Err(why) => {
-                // The request ends by that.
+                // Refusing the question also ends the request.
                 question.refuse(why);
                 return None;
             }
@@ -326,13 +323,13 @@ impl Exchange {
         Some(Step::Answer(
             match self.endpoint.state.held.hold(Waiting { flight, owner, asked, place }) {
                 Ok(result) => render::result::raw(id, &result),
-                // The end of its request notifies the upstream.
+                // Dropping the request notifies the upstream.
                 Err(NoRandomness) => super::refuse(Some(id), &Rejection::NoRandomness),
             },
         ))
     }
 
-    /// Without room for the question it is dropped, which tells the upstream so.
+    /// If the session cannot queue the question, dropping it notifies the upstream.
     fn asked_in_session(&self, question: Question) -> Option<Bytes> {
         let Question { method, params, answer, .. } = question;
         let number = self.manner.session.as_ref()?.ask(answer)?.to_string();
@@ -343,8 +340,8 @@ impl Exchange {
     }
 }
 
-/// A request of a session whose connection waits for the answer. The request continues if the
-/// connection drops.
+/// A request of a session whose connection waits for the response. If the connection drops, the
+/// request continues.
 struct Connected(Option<Exchange>);
 
 impl Drop for Connected {
@@ -363,7 +360,6 @@ fn refuse(question: Question, why: &str) {
     let _ = question.answer.send(Err(RpcError { code, message: why.to_owned(), data: None }));
 }
 
-/// An object with one member replaced.
 fn rewritten(members: &Object<'_>, (name, value): (&str, &str)) -> String {
     let mut object = ObjectWriter::with_capacity(128);
     for member in members.members() {
@@ -372,7 +368,7 @@ fn rewritten(members: &Object<'_>, (name, value): (&str, &str)) -> String {
     object.finish_string()
 }
 
-/// The body of an answer; it was made of bytes that are there.
+/// The body of a response that is already in memory.
 async fn content(response: Response) -> Bytes {
     response
         .into_body()

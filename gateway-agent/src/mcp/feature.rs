@@ -1,7 +1,7 @@
-//! Prompts, resources, completion and tasks of the servers.
+//! Prompts, resources, completion and tasks.
 //!
-//! The gateway answers lists from its cache of the servers that the caller may use. It forwards all
-//! other requests to the server with the prefix of the name.
+//! Lists come from the gateway's cache of the servers that the caller can use. All other requests
+//! are forwarded to the server with the prefix of the name.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -30,21 +30,19 @@ use crate::{
     view::shown::{Showcase, Shown},
 };
 
-/// Most entries on a page of a list.
+/// Maximum entries per page.
 const PAGE: usize = 500;
 
-/// What can be asked.
+/// A feature of MCP servers besides tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Feature {
-    /// A list: its name in the result, and what must be exposed for it.
     List(List),
-    /// Something that goes on to a server.
+    /// A request that is forwarded to a server.
     Relayed(Method),
-    /// The list of the session's tasks, in 2025-11-25.
+    /// The list of the session's tasks (2025-11-25).
     Tasks,
 }
 
-/// The lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum List {
     Prompts,
@@ -53,7 +51,6 @@ pub(super) enum List {
 }
 
 impl Feature {
-    /// The feature behind a method.
     pub(super) fn of(method: &str) -> Option<Self> {
         Some(match method {
             "prompts/list" => Self::List(List::Prompts),
@@ -73,7 +70,7 @@ impl Feature {
         })
     }
 
-    /// Whether an era has it.
+    /// Whether the feature exists in an era.
     pub(super) fn is_served(self, era: Era) -> bool {
         match self {
             Self::Tasks
@@ -86,7 +83,6 @@ impl Feature {
     }
 }
 
-/// Answers a request.
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
@@ -111,8 +107,8 @@ pub(super) async fn serve(
     }
 }
 
-/// The task of the caller that a request is about: also where the policy lets it begin tasks with
-/// tools that it is not shown.
+/// The caller's task that a request names. The policy may allow tasks of tools that the caller does
+/// not see.
 fn own_task(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
@@ -158,7 +154,7 @@ fn listed(
     Ok(render::result::entries(incoming.id, era, (name, &page, next)))
 }
 
-/// The interfaces of MCP Apps that a server lists, as callers know them.
+/// The MCP Apps interfaces of a server, under the callers' URIs.
 fn apps<'a>(
     shown: &'a Shown,
     interfaces: &'a Interfaces,
@@ -173,12 +169,12 @@ fn apps<'a>(
     })
 }
 
-/// Where a list goes on: after this name.
+/// Decodes the cursor: the last name of the previous page.
 fn cursor(text: &str) -> Result<String, Rejection> {
     Ok(crate::view::pages::transparent(text)?)
 }
 
-/// Before 2026-07-28 a client subscribes to one resource after another.
+/// Before 2026-07-28, a request subscribes to one resource.
 async fn subscribed(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
@@ -250,13 +246,13 @@ async fn relayed(
     Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
 }
 
-/// What a request is about.
+/// Reads the subject of a request.
 fn about(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
     (who, method): (&Who, Method),
 ) -> Result<About, Rejection> {
-    const WHAT: &str = "params must say what is asked for, as a string";
+    const WHAT: &str = "params must have the name, uri or taskId of the subject, as a string";
     let text = |name: &str| incoming.text(name).map(|text| Box::from(text.as_ref()));
     let about = match method {
         Method::GetPrompt => text("name").map(About::Prompt),
@@ -270,7 +266,7 @@ fn about(
     about.ok_or(Rejection::Params { what: WHAT })
 }
 
-/// What is to be completed.
+/// Reads the reference of a completion.
 fn reference(incoming: &Incoming<'_>) -> Result<About, Rejection> {
     const WHAT: &str = "params.ref must be a ref/prompt with a name or a ref/resource with a uri";
     let members = incoming.param("ref").and_then(|raw| Object::parse(raw).ok());
@@ -286,14 +282,14 @@ fn reference(incoming: &Incoming<'_>) -> Result<About, Rejection> {
     about.ok_or(Rejection::Params { what: WHAT })
 }
 
-/// The parameters, as the server knows things.
+/// The parameters with the server's names.
 fn params(incoming: &Incoming<'_>, method: Method, about: &About) -> Vec<Param> {
     let Some(subject) = method.subject() else {
         let mut params = incoming.other_params(&["ref"]);
         let (kind, key, own) = match about {
             About::Prompt(name) => ("ref/prompt", "name", naming::prompt(name).1.into()),
             About::Resource(uri) => ("ref/resource", "uri", naming::uri(uri).1),
-            // No reference leads to one.
+            // A reference cannot name a task.
             About::Task(..) => ("", "", Cow::Borrowed("")),
         };
         let reference = serde_json::json!({ "type": kind, key: own });

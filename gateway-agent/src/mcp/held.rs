@@ -1,10 +1,10 @@
-//! Requests of stateless clients that wait for their input: an upstream with sessions asks in the
-//! middle of a call, which is held here until the client comes again with the answer.
+//! Requests of stateless clients that are held for input: an upstream with sessions sends a
+//! question during a call, and the call waits until the client repeats its request with the answer.
 //!
-//! The client gets a handle as `requestState`. It is valid once, for the same caller and the same
-//! request with the same parameters, and for as long as the call may take. Handles are sealed:
-//! a `requestState` that this gateway's key does not open belongs to the upstream, which may be
-//! another gateway. The client must come back to the gateway that holds the call.
+//! The client receives a handle as `requestState`. It is valid once, for the same caller and the
+//! same parameters, until the request expires. Handles are sealed: a `requestState` that this
+//! gateway's key cannot decrypt belongs to the upstream, which can be another gateway. The client
+//! must return to the gateway that holds the call.
 
 use std::{
     collections::HashMap,
@@ -32,26 +32,25 @@ use crate::{
     seal::Sealer,
 };
 
-/// Most requests that are held.
+/// Maximum number of held requests.
 const MOST: usize = 1_000;
-/// How long one is held.
+/// Maximum time that a request is held.
 const PATIENCE: Duration = Duration::from_mins(10);
 /// The purpose of sealed handles.
 const PURPOSE: &[u8] = b"held-request-1";
-/// The key under which the one question is asked and answered.
+/// The name of the only question in `inputRequests`.
 const KEY: &str = "input";
 
-/// Whose a request is, and what it asks; only the same may go on with it.
+/// The identity of a request. Only an identical request can continue it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) claim: HeaderClaim,
     pub(super) method: Method,
     pub(super) subject: Box<str>,
-    /// All that it asks; none of a caller that nobody can ask anything.
+    /// The digest of the parameters. `None` for requests that are never held.
     pub(super) params: Option<Digest>,
 }
 
-/// A question that waits for its answer.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) method: Box<str>,
@@ -59,7 +58,6 @@ pub(super) struct Asked {
     pub(super) answer: oneshot::Sender<Answered>,
 }
 
-/// All requests that are held.
 pub(super) struct HeldRequests {
     sealer: Arc<Sealer>,
     table: Mutex<HashMap<Box<str>, Held>>,
@@ -73,7 +71,6 @@ struct Held {
     _expiry: AbortOnDropHandle<()>,
 }
 
-/// A request that waits.
 pub(super) struct Waiting {
     pub(super) flight: Flight,
     pub(super) owner: Owner,
@@ -81,7 +78,7 @@ pub(super) struct Waiting {
     pub(super) place: Place,
 }
 
-/// Room for one request, for as long as one may be held.
+/// A reserved slot. The request expires with it.
 pub(super) struct Place {
     until: Instant,
     _share: Share,
@@ -101,12 +98,12 @@ impl HeldRequests {
         Self { sealer, table, places, shares, patience: PATIENCE }
     }
 
-    /// Whether this gateway, or one with its key, made a `requestState`.
+    /// Whether this gateway, or one with the same key, created a `requestState`.
     pub(super) fn is_handle(&self, state: &str) -> bool {
         self.sealer.open(PURPOSE, state).is_some()
     }
 
-    /// Room for a request of somebody.
+    /// Reserves a slot for a caller.
     pub(super) fn place(&self, principal: &Principal) -> Result<Place, Exhausted> {
         let share = self.shares.take(principal)?;
         let permit = Arc::clone(&self.places).try_acquire_owned();
@@ -115,12 +112,13 @@ impl HeldRequests {
         Ok(Place { until: Instant::now() + self.patience, _share: share, _permit: permit })
     }
 
-    /// Holds a request, and gives the result that asks for its input.
+    /// Holds a request, and returns the result that asks the client for input.
     pub(super) fn hold(self: &Arc<Self>, waiting: Waiting) -> Result<String, NoRandomness> {
         let handle: Box<str> = self.sealer.seal(PURPOSE, random_text()?.as_bytes())?.into();
         let result = input_required(&handle, &waiting.asked);
         let (held, expired, until) = (Arc::downgrade(self), handle.clone(), waiting.place.until);
-        // In its own time: what nobody comes back for has a place at its upstream.
+        // An expired request must release its place at the upstream, even if the client never
+        // returns.
         let expiry = tokio::spawn(async move {
             tokio::time::sleep_until(until).await;
             let expired = held.upgrade().and_then(|held| held.table().remove(&expired));
@@ -131,8 +129,7 @@ impl HeldRequests {
         Ok(result)
     }
 
-    /// Goes on with a request, if the caller's input says with which. An answer that is missing is
-    /// asked for again.
+    /// Continues a held request with the answers of the client. Without the answer, asks again.
     pub(super) fn resume(
         self: &Arc<Self>,
         handle: &str,
@@ -159,11 +156,10 @@ impl HeldRequests {
     }
 }
 
-/// A request that goes on.
 pub(super) enum Resumed {
-    /// It has its answer.
+    /// The request has its answer.
     Flight(Flight),
-    /// The answer was not there; the result asks again.
+    /// The answer was missing; the result repeats the question.
     Asked(String),
 }
 
@@ -195,7 +191,7 @@ mod tests {
         Owner { claim, method: Method::CallTool, subject, params: None }
     }
 
-    /// A request that waits, and what hears of its end.
+    /// A held request, and a receiver that observes its end.
     fn waiting(held: &HeldRequests) -> (Waiting, oneshot::Receiver<()>) {
         let (running, ended) = oneshot::channel::<()>();
         let running = Box::pin(async move {
@@ -214,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_comes_back_for_ends_in_its_own_time_however_often_it_is_asked_for() {
+    async fn held_request_expires_despite_repeated_questions() {
         let patience = Duration::from_millis(400);
         let held = HeldRequests::new(Arc::new(Sealer::random()));
         let held = Arc::new(HeldRequests { patience, ..held });
@@ -223,7 +219,7 @@ mod tests {
         let first = held.hold(waiting).unwrap();
         tokio::time::sleep(patience / 2).await;
         let Some(Resumed::Asked(again)) = held.resume(&handle(&first), &owner(), None) else {
-            panic!("it is asked for again")
+            panic!("the question is repeated")
         };
         assert!(ended.await.is_err());
         assert!((patience..patience * 3 / 2).contains(&began.elapsed()), "{:?}", began.elapsed());

@@ -1,6 +1,6 @@
-//! Input that a server requests during a call, across the eras (basic/patterns/mrtr).
+//! Input that a server requests during a call, across protocol eras (multi-round-trip requests).
 //!
-//! Between two modern sides the request is forwarded unchanged.
+//! Between a stateless client and a stateless server, requests for input are forwarded unchanged.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -23,15 +23,15 @@ use crate::{
     pipeline::{Answers, Error, QUESTIONS},
 };
 
-/// The request that waits here for what this one brings, if it is about one.
+/// The handle of the held request that this one continues.
 pub(super) fn handle<'a>(endpoint: &Endpoint, incoming: &Incoming<'a>) -> Option<Cow<'a, str>> {
     incoming.text("requestState").filter(|state| endpoint.state.held.is_handle(state))
 }
 
-/// Longest parameter that is compared by its value, in bytes.
+/// Longest parameter that is compared by value, in bytes.
 const SHORT: usize = 64 * 1024;
 
-/// The body of a request that can be held for input, and empty for all others.
+/// The body of a request that can be held for input; otherwise empty.
 pub(super) fn held_body(incoming: &Incoming<'_>, who: &Who, context: &Context) -> Bytes {
     let can_be_asked =
         || QUESTIONS.iter().any(|(_, capability)| context.capabilities.can(capability));
@@ -42,8 +42,8 @@ pub(super) fn held_body(incoming: &Incoming<'_>, who: &Who, context: &Context) -
     incoming.body()
 }
 
-/// The digest of all parameters of a request but its input, independent of their spelling. A repeated
-/// request must have the same.
+/// The digest of all parameters except the input, independent of formatting. A repeated request
+/// must have the same digest.
 pub(super) fn digest(body: &[u8]) -> Option<Digest> {
     #[derive(Deserialize)]
     struct Body<'a> {
@@ -51,7 +51,7 @@ pub(super) fn digest(body: &[u8]) -> Option<Digest> {
         params: BTreeMap<Cow<'a, str>, &'a RawValue>,
     }
     let Body { params } = serde_json::from_slice(body).ok()?;
-    // A long parameter is compared by its text, because its value would take many times the memory.
+    // Long parameters are compared as text, because a parsed value takes many times the memory.
     let is_short = |raw: &&RawValue| raw.get().len() <= SHORT;
     let read =
         |raw| Some(raw).filter(is_short).and_then(|raw| serde_json::from_str(raw.get()).ok());
@@ -64,7 +64,7 @@ pub(super) fn digest(body: &[u8]) -> Option<Digest> {
     serde_json::to_vec(&params).ok().map(|text| Digest::of(&text))
 }
 
-/// Goes on with a request that waits here.
+/// Continues a held request.
 pub(super) fn resume(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
@@ -86,13 +86,13 @@ pub(super) fn resume(
     Exchange::new(endpoint, incoming.id, manner, flight)
 }
 
-/// A request that is answered already.
+/// A request with a known response.
 fn flight_of(finished: Finished) -> Flight {
     let (_, meanwhile) = Side::open();
     Flight { running: Box::pin(async move { finished }), meanwhile }
 }
 
-/// Clients of 2025-11-25 or before receive questions in their session instead of results that need input.
+/// Clients with sessions receive questions as requests, not as results that need input.
 pub(super) fn answers(era: Era) -> Answers {
     match era {
         Era::Legacy => Answers::InPlace,

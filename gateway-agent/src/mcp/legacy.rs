@@ -1,6 +1,6 @@
-//! Clients of the revisions before 2026-07-28: `initialize`, a session id on everything after it,
-//! and an event stream by `GET` for what changed. A plain `POST` of `tools/list` or `tools/call`
-//! needs no session.
+//! Clients of protocol versions before 2026-07-28: `initialize`, a session id on all further
+//! requests, and an event stream by `GET`. A plain `POST` of `tools/list` or `tools/call` needs no
+//! session.
 
 use std::sync::Arc;
 
@@ -29,10 +29,8 @@ use crate::{
     pipeline::mirror::Mismatch,
 };
 
-/// The header that names the last event that the client has.
 pub(crate) const LAST_EVENT_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Serves one request.
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
@@ -73,8 +71,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Serves a plain request, as a script sends it. The answer is JSON, without messages or questions
-/// before it.
+/// Serves a request without MCP headers, for instance of a script. The response is JSON, without
+/// messages or questions before it.
 async fn without_session(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
@@ -93,7 +91,7 @@ async fn without_session(
     }
 }
 
-/// The level holds for the session; upstreams are told with the next request that goes to them.
+/// Sets the session's log level. Upstreams receive it with the next request.
 fn set_level(incoming: &Incoming<'_>, session: &Session) -> Result<Answer, Rejection> {
     let level = incoming.param("level").zip(incoming.text("level"));
     let Some((raw, _)) = level.filter(|(_, level)| LOG_LEVELS.contains(&&**level)) else {
@@ -104,7 +102,7 @@ fn set_level(incoming: &Incoming<'_>, session: &Session) -> Result<Answer, Rejec
 }
 
 fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
-    // Clients send this header only once a version is agreed, but one that lies is refused.
+    // Clients send this header only after initialization, but a wrong one is rejected.
     for method in incoming.headers().get_all(header::METHOD) {
         if method != "initialize" {
             return Err(Mismatch::Different { header: header::METHOD }.into());
@@ -135,10 +133,9 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
     Ok(answer)
 }
 
-/// Longest capabilities of a client, in bytes: they are a part of the session's id.
+/// Maximum size of client capabilities, in bytes; the session id contains them.
 const CAPABILITIES_BYTES: usize = 2 * 1024;
 
-/// What the client can be asked.
 fn capabilities(incoming: &Incoming<'_>) -> Result<Capabilities, Rejection> {
     let Some(raw) = incoming.param("capabilities") else { return Ok(Capabilities::default()) };
     if !raw.get().starts_with('{') || raw.get().len() > CAPABILITIES_BYTES {
@@ -146,11 +143,11 @@ fn capabilities(incoming: &Incoming<'_>) -> Result<Capabilities, Rejection> {
             what: "params.capabilities must be an object of at most 2 KiB",
         });
     }
-    // The gateway passes on no tasks of clients, so upstreams must not ask for any.
+    // The gateway does not forward tasks to clients, so upstreams must not request any.
     Ok(Capabilities::from(raw).except("tasks"))
 }
 
-/// Takes the answer to something that the client was asked.
+/// Handles the client's response to a question.
 pub(super) fn answered(
     endpoint: &Endpoint,
     parts: &Parts,
@@ -170,7 +167,6 @@ pub(super) fn answered(
     Ok(render::http::accepted())
 }
 
-/// Takes a notification.
 pub(super) fn notified(
     endpoint: &Endpoint,
     parts: &Parts,
@@ -179,7 +175,7 @@ pub(super) fn notified(
     let session = session_of(endpoint, parts)?;
     match &*notification.method {
         "notifications/cancelled" => cancel(&session, notification.params),
-        // Whoever asked this client for its roots may want to ask again.
+        // Upstreams that requested the roots of this client can request them again.
         "notifications/roots/list_changed" => {
             endpoint.gateway.upstreams().tell_session(session.id(), &notification.method);
         }
@@ -194,13 +190,13 @@ fn cancel(session: &Session, params: Option<&RawValue>) {
         #[serde(rename = "requestId", borrow)]
         request_id: &'a RawValue,
     }
-    // A cancellation that cannot be read is ignored, as one that comes too late is.
+    // An invalid or late cancellation is ignored.
     if let Some(cancelled) = params.and_then(jsonrpc::read_object::<Cancelled<'_>>) {
         session.cancel(cancelled.request_id.get());
     }
 }
 
-/// `GET`: the session's event stream, or the rest of the stream of one request.
+/// `GET`: the session's event stream, or the rest of a request's stream.
 pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response {
     let checked = check(&endpoint, &parts).and_then(|session| {
         media::check_stream(&parts.headers)?;
@@ -212,7 +208,7 @@ pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response
     checked.unwrap_or_else(|rejection| refuse(None, &rejection).into_response())
 }
 
-/// `DELETE`: the end of a session.
+/// `DELETE`: ends a session.
 pub(super) async fn delete(Entered { endpoint, parts, .. }: Entered) -> Response {
     let closed = check(&endpoint, &parts).and_then(|_| {
         endpoint.state.sessions.close(&parts.headers, &claim(&parts), || payer(&parts))
@@ -233,7 +229,6 @@ fn check(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> 
     session_of(endpoint, parts)
 }
 
-/// The session that a request names.
 fn session_of(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> {
     endpoint.state.sessions.find(&parts.headers, &claim(parts), || payer(parts))
 }

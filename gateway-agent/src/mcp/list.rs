@@ -1,4 +1,3 @@
-//! `tools/list`: one page of the caller's view.
 
 use super::{Endpoint, Rejection, incoming::Incoming, manner::Who};
 use crate::{
@@ -7,13 +6,12 @@ use crate::{
     view::{Cursor, Form},
 };
 
-/// A page, and what the whole list is known by.
+/// A page, and the fingerprint of the whole list.
 pub(super) struct Listed {
     pub(super) answer: Answer,
     pub(super) fingerprint: u64,
 }
 
-/// Answers with a page.
 pub(super) fn serve(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,

@@ -1,4 +1,4 @@
-//! What a request says about its sender, ready to outlive the request.
+//! The facts about a request's sender that outlive the request.
 
 use std::sync::Arc;
 
@@ -22,21 +22,20 @@ use crate::{identity::ClientInfo, mcp::render};
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS: &str = "progressToken";
 
-/// What is known of a request's sender.
 #[derive(Debug, Clone)]
 pub(super) struct Who {
     pub(super) era: Era,
     pub(super) claim: HeaderClaim,
     pub(super) client: Option<Arc<ClientInfo>>,
-    /// The token that it showed.
+    /// The caller's token.
     pub(super) subject: Option<Arc<SubjectToken>>,
-    /// Before 2026-07-28.
+    /// Only before 2026-07-28.
     pub(super) session: Option<Arc<Session>>,
-    /// Whether it speaks 2025-11-25, which has tasks.
+    /// Whether the client supports tasks of 2025-11-25.
     pub(super) takes_tasks: bool,
 }
 
-/// How the sender of a request is told and asked things meanwhile.
+/// How messages and questions reach the sender of a request.
 pub(super) fn of(
     incoming: &Incoming<'_>,
     who: &Who,
@@ -61,7 +60,7 @@ pub(super) fn of(
     }
 }
 
-/// What a request says about its sender to whoever is asked.
+/// The metadata of a request for upstreams.
 pub(super) fn context(incoming: &Incoming<'_>, who: &Who) -> Context {
     let (capabilities, log_level) = match &who.session {
         Some(session) => (session.capabilities(), session.log_level()),
@@ -83,7 +82,7 @@ pub(super) fn context(incoming: &Incoming<'_>, who: &Who) -> Context {
     }
 }
 
-/// That its sender declared an extension of the protocol.
+/// Requires that the client declared a protocol extension.
 pub(super) fn demand(context: &Context, extension: &'static str) -> Result<(), Rejection> {
     if context.capabilities.knows(extension) {
         return Ok(());
@@ -91,7 +90,8 @@ pub(super) fn demand(context: &Context, extension: &'static str) -> Result<(), R
     Err(Rejection::MissingExtension { extension })
 }
 
-/// A request that its sender may cancel; in the modern era that is to hang up.
+/// A request that a session's client can cancel. A stateless client cancels by closing the
+/// connection.
 pub(super) fn cancellable(
     running: Option<session::Running>,
     request: impl Future<Output = Finished> + Send + 'static,

@@ -1,6 +1,7 @@
-//! Clients of revision 2026-07-28: every request says all that is needed, and nothing is kept.
+//! Clients of protocol version 2026-07-28: every request is self-contained, and the gateway keeps
+//! no state.
 //!
-//! Sessions are not supported: an `Mcp-Session-Id` is ignored.
+//! `Mcp-Session-Id` is ignored.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use crate::{
     pipeline::mirror::{self, Encoding, Mismatch},
 };
 
-/// What the gateway can do, and for this caller.
+/// Handles `server/discover`.
 fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, who: &Who) -> Answer {
     let offered = about::of(endpoint, who);
     let versions = serde_json::json!(era::SUPPORTED_VERSIONS);
@@ -42,7 +43,6 @@ fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, who: &Who) -> Answer {
     render::result::raw(incoming.id, &result.finish_string())
 }
 
-/// Serves one request.
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
@@ -68,7 +68,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Checks that a request is complete and that its headers say what its body says.
+/// Checks that a request is complete and that its headers match its body.
 fn check(incoming: &Incoming<'_>) -> Result<(), Rejection> {
     check_version(incoming)?;
     let is_object = |raw: &RawValue| raw.get().starts_with('{');
@@ -84,13 +84,13 @@ fn check(incoming: &Incoming<'_>) -> Result<(), Rejection> {
         _ => return Ok(()),
     };
     let Some(name) = incoming.text(mirrored) else {
-        return Err(Rejection::Params { what: "params must say what is asked for, as a string" });
+        return Err(Rejection::Params { what: "params must have the name, uri or taskId of the subject, as a string" });
     };
     Ok(mirror::check_string(headers, &header::NAME, &name, Encoding::Sentinel)?)
 }
 
-/// The header comes first: a version that is not served is told as such even where the body, in a
-/// form that only the client knows, says nothing of it.
+/// The header is checked first, so that an unsupported version is reported as such even if its body
+/// has an unknown form.
 fn check_version(incoming: &Incoming<'_>) -> Result<(), Rejection> {
     let header = mirror::single(incoming.headers(), &header::PROTOCOL_VERSION)?;
     let body = incoming.meta_text(META_VERSION);
@@ -104,7 +104,7 @@ fn check_version(incoming: &Incoming<'_>) -> Result<(), Rejection> {
             if body.is_none() {
                 return Err(Rejection::MissingMeta { name: META_VERSION, kind: "a string" });
             }
-            // The older versions are served, but not in this form.
+            // Older versions are supported only with sessions.
             let unsupported = || Rejection::UnsupportedVersion { requested: version.to_owned() };
             if version == MODERN_VERSION { Ok(()) } else { Err(unsupported()) }
         }

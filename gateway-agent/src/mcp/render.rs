@@ -1,12 +1,10 @@
-//! The only place where a failure becomes JSON-RPC and HTTP. Each has two messages: what the caller
-//! may read is made here, what the log keeps is the error's own text.
+//! Renders failures as JSON-RPC and HTTP. The message for callers comes from here; the log has the
+//! error's own text.
 //!
-//! Where a failure goes follows the specification's division for tools: what a model can act on
-//! (bad arguments, a tool that is down or slow, a result that was refused) is a result with
-//! `isError`, because clients show those to the model; what it cannot (an unknown tool, a request
-//! that is no request, a gateway that is not set up right) is a JSON-RPC error. An upstream that
-//! cannot be reached counts as the specification's "API failure", a catalog that is too old too. An upstream's own JSON-RPC error
-//! stays one.
+//! Following the MCP specification, failures that a model can act on (invalid arguments, an
+//! unavailable or slow tool, a rejected result, a stale catalog) are results with `isError`,
+//! because clients show those to the model. Other failures (an unknown tool, an invalid request, a
+//! misconfigured gateway) are JSON-RPC errors. A JSON-RPC error of an upstream stays one.
 
 pub(crate) mod http;
 mod names;
@@ -34,7 +32,7 @@ use crate::{
     pipeline::{Error, message},
 };
 
-/// The answer to a request that was refused before a tool came into play.
+/// The response to a request that was rejected before routing.
 pub(crate) fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
     let (status, code) = classify(rejection);
     let data = match rejection {
@@ -57,7 +55,7 @@ pub(crate) fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
     answer
 }
 
-/// What the caller may read. Most rejections only repeat what the caller itself sent.
+/// The message for the caller.
 fn public(rejection: &Rejection) -> Cow<'static, str> {
     match rejection {
         Rejection::UnsupportedVersion { .. } => "Unsupported protocol version".into(),
@@ -112,7 +110,7 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
     }
 }
 
-/// What is no JSON-RPC message.
+/// The status and code of an invalid JSON-RPC message.
 fn classify_message(invalid: &Invalid) -> (StatusCode, i64) {
     match invalid {
         Invalid::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, code::INVALID_REQUEST),
@@ -135,7 +133,7 @@ fn unsupported_version(requested: &str) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(&data).ok()
 }
 
-/// The limit that is reached, for programs.
+/// The exceeded limit in machine-readable form.
 fn buffers_full(reason: &str, full: &Exhausted) -> Option<Box<RawValue>> {
     let (shared_by, most) = match full {
         Exhausted::Own { most, .. } => ("caller", most),
@@ -146,7 +144,7 @@ fn buffers_full(reason: &str, full: &Exhausted) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(&data).ok()
 }
 
-/// The answer to a tool call that failed.
+/// The response to a failed tool call.
 pub(crate) fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> Answer {
     if let Error::Denied(Denial::Stale(stale)) = failed {
         return result::too_old(id, era, tool, stale);
@@ -165,7 +163,7 @@ pub(crate) fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> An
     }
 }
 
-/// The answer to a request about something besides tools that failed; there only errors can say so.
+/// The response to another failed request. Only tools have results with `isError`.
 pub(crate) fn relay_error(
     id: Id<'_>,
     era: Era,
@@ -198,14 +196,15 @@ pub(crate) fn relay_error(
     }
 }
 
-/// A resource that is not there has a code of its own in the older era only.
+/// Whether a code means an unknown resource. Servers of both eras use the old code, and stateless
+/// ones also another.
 fn is_not_found(era: Era, method: Method, code: i64) -> bool {
     let is_old = code == code::RESOURCE_NOT_FOUND;
     let is_new = code == code::INVALID_PARAMS && era == Era::Modern;
     method == Method::ReadResource && (is_old || is_new)
 }
 
-/// What does not exist, or not for this caller; which of the two is not said.
+/// The response for subjects that are unknown or invisible; the caller must not learn which.
 fn unknown(era: Era, (method, subject): (Method, &str)) -> Form<'static> {
     let (kind, code) = match (method, era) {
         (Method::ReadResource | Method::Subscribe, Era::Legacy) => {
@@ -224,7 +223,6 @@ fn unknown(era: Era, (method, subject): (Method, &str)) -> Form<'static> {
     Form::Error { status: StatusCode::OK, code, message, data }
 }
 
-/// How a client receives a failure.
 enum Form<'a> {
     /// A result with `isError`.
     Result(Cow<'a, str>),
@@ -276,15 +274,14 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
     }
 }
 
-/// The capability that a client would need, as the specification wants it said.
+/// The data of an error about a missing client capability.
 fn required(capability: &str, settings: &Value) -> Option<Box<RawValue>> {
     let data = serde_json::json!({ "requiredCapabilities": { capability: settings } });
     serde_json::value::to_raw_value(&data).ok()
 }
 
-/// Codes that have a meaning of their own between a client and *its* server are not passed through:
-/// they would be taken for this gateway's. What a client would have to declare is the client's own
-/// affair.
+/// Maps an upstream's error code. Clients would attribute reserved codes to the gateway. A missing
+/// client capability is forwarded, because the client must declare it.
 fn relayed(upstream: i64) -> i64 {
     let is_reserved = (-32_099..=-32_000).contains(&upstream);
     let is_relayed = upstream == code::MISSING_CLIENT_CAPABILITY;

@@ -1,8 +1,8 @@
-//! Resumable event streams of sessions: the events of a request are kept for a bounded time, so that
-//! a client whose connection dropped gets the rest by `GET` with `Last-Event-ID`.
+//! Resumable event streams of sessions: the events of a request are kept for a limited time, so
+//! that a client whose connection dropped can read the rest by `GET` with `Last-Event-ID`.
 //!
-//! Bytes of events and requests without a connection are bounded for each caller. Without room,
-//! events that were delivered are evicted.
+//! The bytes of events, and the number of requests without a connection, are limited per caller. If
+//! memory is needed, delivered events are evicted.
 
 mod delivered;
 #[cfg(test)]
@@ -27,25 +27,24 @@ use self::delivered::Delivered;
 use super::{Rejection, stream};
 use crate::random::{NoRandomness, random_text};
 
-/// How long a request without a connection continues, and its events are kept.
+/// How long a request continues without a connection, and its events are kept.
 pub(super) const GRACE: Duration = Duration::from_mins(1);
-/// Most requests without a connection; one caller may have a quarter.
+/// Maximum requests without a connection. One caller can use a quarter.
 const REQUESTS: usize = 256;
-/// Most bytes of kept events; one caller may have a quarter.
+/// Maximum size of kept events, in bytes. One caller can use a quarter.
 const BYTES: usize = 64 * 1024 * 1024;
-/// Overhead of an event and its stream beyond the text, in bytes.
+/// Overhead per event, in bytes.
 const OVERHEAD: usize = 1024;
 
-/// All streams that can be resumed.
 #[derive(Debug)]
 pub(super) struct Replays {
     table: Mutex<HashMap<Box<str>, Arc<Replay>>>,
     budget: Arc<Budget>,
-    /// The tasks that run the requests and keep their events.
+    /// The tasks that run requests and keep their events.
     pub(super) tasks: TaskTracker,
-    /// The requests that still run.
+    /// The running requests.
     pub(super) running: TaskTracker,
-    /// Cancelled at the end of the gateway.
+    /// Cancelled at shutdown.
     pub(super) stop: CancellationToken,
 }
 
@@ -57,7 +56,7 @@ impl Default for Replays {
 }
 
 impl Replays {
-    /// Begins the stream of a request of this session and this caller.
+    /// Starts the stream of a request.
     pub(super) fn begin(
         &self,
         session: &Arc<str>,
@@ -88,26 +87,25 @@ impl Replays {
         found.and_then(|(replay, event)| replay.resume(event)).ok_or(Rejection::EventUnknown)
     }
 
-    /// Forgets a stream.
     pub(super) fn end(&self, replay: &Replay) {
         self.table().remove(&replay.number);
         replay.forget();
     }
 
-    /// Ends the requests of a session that have no connection.
+    /// Aborts the requests of a session that have no connection.
     pub(super) fn end_session(&self, session: &str) {
         for replay in self.table().values().filter(|replay| *replay.session == *session) {
             replay.abandon_detached();
         }
     }
 
-    /// Waits until no request runs. Events that are kept for clients do not count.
+    /// Waits until no request is running. Kept events do not count.
     pub(super) async fn drained(&self) {
         self.running.close();
         self.running.wait().await;
     }
 
-    /// Cancels all requests, and waits until they have ended.
+    /// Cancels all requests, and waits for their end.
     pub(super) async fn shutdown(&self) {
         self.stop.cancel();
         self.tasks.close();
@@ -119,28 +117,28 @@ impl Replays {
     }
 }
 
-/// The bounds of all streams together and of each caller.
+/// The limits of all streams, and of each caller.
 #[derive(Debug)]
 struct Budget {
     requests: (Arc<Semaphore>, Arc<Shares>),
     bytes: (Arc<Semaphore>, Arc<Shares>),
-    /// Most bytes of one caller.
+    /// Maximum bytes of one caller.
     own_bytes: usize,
     delivered: Mutex<Delivered>,
 }
 
-/// The bound that is reached.
+/// The exceeded limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Full {
-    /// That of the caller.
+    /// The caller's.
     Own,
-    /// That of all callers.
+    /// The one of all callers.
     All,
-    /// The event alone is larger than the caller's bound.
+    /// The event alone exceeds the caller's limit.
     Never,
 }
 
-/// A part of the budget, until it is dropped.
+/// A reserved part of the budget, released on drop.
 #[derive(Debug)]
 struct Part {
     _all: OwnedSemaphorePermit,
@@ -170,7 +168,7 @@ impl Budget {
         part(&self.bytes, principal, count)
     }
 
-    /// Evicts the oldest stream that was delivered, and says whether there was one.
+    /// Evicts the oldest delivered stream. Returns whether one existed.
     fn evict(&self, principal: &Principal, full: Full) -> bool {
         loop {
             let oldest = match full {
@@ -202,13 +200,13 @@ fn part(
     Ok(Part { _all: all, _own: own })
 }
 
-/// The error that replaces an answer beyond the quota.
+/// The error that replaces a response beyond the quota.
 fn dropped(request: Id<'_>) -> Bytes {
     let mib = |bytes: usize| bytes / (1024 * 1024);
     let message = format!(
-        "the answer was dropped: the connection was lost, and at most {} MiB of events are kept \
-         for one caller ({} MiB for all callers). Whether the call did its work is not known; call \
-         again if it is safe to repeat, with fewer or smaller answers at the same time",
+		"the response was dropped: the connection was lost, and at most {} MiB of events are kept \\
+		 per caller ({} MiB for all callers). Whether the call did its work is unknown. Repeat it if \\
+		 that is safe, with fewer or smaller concurrent responses",
         mib(BYTES / 4),
         mib(BYTES)
     );
@@ -216,7 +214,6 @@ fn dropped(request: Id<'_>) -> Bytes {
     jsonrpc::error(Some(request), &error)
 }
 
-/// The stream of one request.
 #[derive(Debug)]
 pub(super) struct Replay {
     number: Box<str>,
@@ -225,7 +222,7 @@ pub(super) struct Replay {
     budget: Arc<Budget>,
     dropped: Bytes,
     state: Mutex<State>,
-    /// Signals every change of the state.
+    /// Notifies of every change of the state.
     changed: watch::Sender<()>,
 }
 
@@ -234,16 +231,16 @@ struct State {
     events: VecDeque<Kept>,
     /// The number of the next event.
     next: u64,
-    /// Counts readers: only the newest one is served.
+    /// Incremented for each reader: only the newest one is served.
     turn: u64,
-    /// The next event for the reader.
+    /// The reader's next event.
     position: u64,
-    /// The reader has written all events before this one: it asked for a later one.
+    /// All events before this one have reached the client, which requested a later one.
     delivered: u64,
-    /// Its place among the delivered streams, if it is one.
+    /// The stream's position among the delivered ones, if it is one.
     place: Option<u64>,
     connection: Connection,
-    /// Whether the last event is there.
+    /// Whether the last event exists.
     is_complete: bool,
 }
 
@@ -252,30 +249,28 @@ struct Kept {
     number: u64,
     message: Bytes,
     is_answer: bool,
-    /// Without a part of the budget it is kept only until it is sent.
+    /// `None`: the event is kept only until it is sent.
     part: Option<Part>,
 }
 
-/// Whether a connection reads the stream.
 #[derive(Debug, Default)]
 enum Connection {
     #[default]
     Attached,
-    /// Since then. A request that still runs has a part of the budget.
+    /// Since this time. A running request holds a part of the budget.
     Detached(Instant, Option<Part>),
-    /// The request ends, and its events are dropped.
+    /// The request is aborted and its events are dropped.
     Abandoned,
 }
 
 impl Replay {
-    /// Reads from this event on. A reader before this one ends: its connection is dead, and the
-    /// gateway has not seen it yet.
+    /// Reads from an event on. An earlier reader ends: its connection is dead, even if the gateway
+    /// has not noticed.
     pub(super) fn reader(self: &Arc<Self>, position: u64) -> Reader {
         self.attach(self.state(), position)
     }
 
-    /// Reads what follows an event; `None` where there is no such event, or the request has ended
-    /// without a connection.
+    /// Reads after an event. `None`: the event is unknown, or the request was aborted.
     fn resume(self: &Arc<Self>, event: u64) -> Option<Reader> {
         let state = self.state();
         let is_there = event < state.next && !matches!(state.connection, Connection::Abandoned);
@@ -297,8 +292,8 @@ impl Replay {
         Reader { replay: self.clone(), turn, signal }
     }
 
-    /// Adds an event. Where there is no room, events that were sent are dropped, then it waits
-    /// until the reader has caught up. An empty message is an event that only has an id.
+    /// Adds an event. If no memory is left, sent events are dropped, and then `push` waits for the
+    /// reader. An empty message is an event with only an id.
     pub(super) async fn push(&self, message: Bytes, is_answer: bool) {
         let mut signal = self.changed.subscribe();
         loop {
@@ -313,8 +308,8 @@ impl Replay {
         self.changed.send_replace(());
     }
 
-    /// Reserves room for an event. Without room, delivered streams are evicted, then events of this
-    /// stream that were sent. Must be called without the state: evicting locks other streams.
+    /// Reserves memory for an event. If none is left, delivered streams are evicted, then sent events
+    /// of this stream. Must be called without the state lock, because eviction locks other streams.
     fn reserve(&self, message: &Bytes) -> Option<Part> {
         loop {
             let full = match self.budget.bytes(&self.principal, message) {
@@ -351,7 +346,7 @@ impl Replay {
         true
     }
 
-    /// There are no more events.
+    /// Marks the end of the events.
     pub(super) fn complete(self: &Arc<Self>) {
         let mut state = self.state();
         state.is_complete = true;
@@ -363,7 +358,7 @@ impl Replay {
         self.changed.send_replace(());
     }
 
-    /// Makes a completed stream evictable once it was delivered.
+    /// Makes a completed and delivered stream evictable.
     fn list(self: &Arc<Self>, state: &mut State) {
         let is_delivered = state.is_complete && state.delivered == state.next;
         if is_delivered
@@ -380,7 +375,7 @@ impl Replay {
         }
     }
 
-    /// Drops the events and ends the stream, unless a connection reads it again.
+    /// Drops the events and ends the stream, unless it has a connection again.
     fn evict(&self) -> bool {
         let mut state = self.state();
         if state.place.is_none() {
@@ -394,14 +389,14 @@ impl Replay {
         true
     }
 
-    /// No connection can read the stream from now on.
+    /// Rejects all future readers.
     fn forget(&self) {
         let mut state = self.state();
         self.unlist(&mut state);
         state.connection = Connection::Abandoned;
     }
 
-    /// Without room an answer is replaced by an error that says so, other events by nothing.
+    /// Without memory, a response is replaced by an error, and other events by empty ones.
     fn shrink(&self, event: &mut Kept) {
         if event.part.is_none() {
             event.message = if event.is_answer { self.dropped.clone() } else { Bytes::new() };
@@ -409,7 +404,7 @@ impl Replay {
     }
 
     /// Resolves when the request must end: it had no connection for [`GRACE`], or its caller has no
-    /// room for another request without one.
+    /// quota for another request without one.
     pub(super) async fn abandoned(&self) {
         let mut signal = self.changed.subscribe();
         loop {
@@ -431,7 +426,7 @@ impl Replay {
         }
     }
 
-    /// The connection dropped.
+    /// Handles a dropped connection.
     fn detach(self: &Arc<Self>, turn: u64) {
         let unsent = self.unkept(turn);
         let part = unsent.and_then(|(number, message)| Some((number, self.reserve(&message)?)));
@@ -459,8 +454,7 @@ impl Replay {
         self.changed.send_replace(());
     }
 
-    /// The event that this reader did not send and that has no part of the budget. There is at most
-    /// one.
+    /// The event that this reader has not sent and that has no reservation. At most one exists.
     fn unkept(&self, turn: u64) -> Option<(u64, Bytes)> {
         let state = self.state();
         if state.turn != turn {
@@ -487,7 +481,7 @@ impl Replay {
         }
         let position = state.position;
         state.delivered = position;
-        // Only the first event may be empty: it was sent so that the client has an id.
+        // Only the first event may be empty: it gives the client an id.
         let is_next = |event: &&mut Kept| {
             event.number >= position && (event.number == 0 || !event.message.is_empty())
         };
@@ -513,7 +507,7 @@ enum Taken {
     End,
 }
 
-/// The connection that reads a stream.
+/// A connection that reads a stream.
 #[derive(Debug)]
 pub(super) struct Reader {
     replay: Arc<Replay>,
@@ -522,7 +516,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// The next event; `None` at the end of the stream.
+    /// Returns the next event, or `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         loop {
             match self.replay.take(self.turn) {

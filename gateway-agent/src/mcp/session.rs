@@ -1,12 +1,11 @@
-//! Sessions of clients before 2026-07-28. The id itself says what the session is, sealed, so that no
-//! store is needed: a table only holds what is going on in the sessions that are in use.
+//! Sessions of clients before 2026-07-28. The sealed session id contains the session, so no store
+//! is needed; a table holds only the state of sessions in use.
 //!
-//! A session is bound to the caller that opened it. For other callers its id is unknown. One caller has
-//! at most a quarter of the table. A caller
-//! with its share, or a full table, evicts sessions that were idle longest; their state is lost,
-//! and they continue with their next request. Sessions with running requests or an open event stream are not
-//! evicted, nor are those with watched resources for half an hour. Other gateways do not share the
-//! table.
+//! A session belongs to the caller that opened it; for others its id is unknown. One caller can use
+//! a quarter of the table. If its quota or the table is exhausted, its least recently used sessions
+//! are evicted: they lose their state and continue with the next request. Sessions with running
+//! requests or an open event stream are not evicted, and those with subscribed resources only after
+//! 30 minutes. Replicas do not share the table.
 
 #[cfg(test)]
 mod tests;
@@ -37,22 +36,20 @@ use crate::{
     seal::Sealer,
 };
 
-/// The header that names the session.
-/// What its id is sealed for.
+/// The purpose of sealed session ids.
 const PURPOSE: &[u8] = b"mcp-session-1";
-/// How long watched resources protect an idle session from eviction.
+/// How long subscribed resources protect an idle session from eviction.
 const IDLE: Duration = Duration::from_mins(30);
-/// The part of a caller's idle sessions that is evicted at once, so that a caller with many of
-/// them does not cause a search for each new one.
+/// The fraction of a caller's idle sessions that one eviction removes, so that a caller with many
+/// sessions does not cause a search for each new one.
 const EVICTED: usize = 16;
-/// What the client of a session of another process last saw of its list: perhaps another list.
+/// The list fingerprint of a session from another process: differs from every known list.
 const UNKNOWN_LIST: u64 = 1;
-/// Most sessions that were ended and are remembered as such.
+/// Maximum number of remembered ended sessions.
 const ENDED: usize = 100_000;
-/// Most questions that wait for the answer of one client.
+/// Maximum unanswered questions to one client.
 const QUESTIONS: usize = 256;
 
-/// The content of a session id.
 #[derive(Debug, Serialize, Deserialize)]
 struct Sealed<P> {
     /// The process that opened the session.
@@ -60,16 +57,15 @@ struct Sealed<P> {
     passport: P,
 }
 
-/// What a session is, as its id says it.
+/// The permanent facts of a session, stored in its id.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Passport {
-    /// Makes two sessions of one client two.
+    /// Makes session ids unique.
     number: Box<str>,
-    /// Who the headers said that it is.
+    /// The identity of the caller.
     claim: HeaderClaim,
-    /// What the client said that it is.
+    /// The self-description of the client.
     client: Option<Arc<ClientInfo>>,
-    /// What the client said that it can be asked.
     capabilities: Capabilities,
 }
 
@@ -82,7 +78,7 @@ impl Passport {
         Self { number: unique(), claim, client, capabilities }
     }
 
-    /// The number as 16 bytes; every id that a gateway sealed has one.
+    /// The number as 16 bytes. Every sealed id has one.
     fn number(&self) -> Option<Uuid> {
         Uuid::try_parse(&self.number).ok()
     }
@@ -97,9 +93,9 @@ pub(super) struct Session {
     id: Arc<str>,
     passport: Passport,
     used_ms: AtomicU64,
-    /// What the client last saw of its list; 0 before it asked.
+    /// The fingerprint of the last listed tools; 0 before the first list.
     listed: AtomicU64,
-    /// Counts event streams: only the newest one is served.
+    /// Incremented for each event stream: only the newest one is served.
     streams: watch::Sender<u64>,
     requests: Mutex<HashMap<Box<str>, CancellationToken>>,
     questions: Mutex<HashMap<u64, oneshot::Sender<Answered>>>,
@@ -107,7 +103,7 @@ pub(super) struct Session {
     log_level: Mutex<Option<Box<RawValue>>>,
     watched: Mutex<BTreeMap<Box<str>, Subscribed>>,
     begun: Mutex<Begun>,
-    /// The caller against whose share it counts.
+    /// The quota key of the session.
     principal: Principal,
     _share: Share,
     _held: Held,
@@ -118,22 +114,19 @@ impl Session {
         &self.id
     }
 
-    /// Who the headers said that it is.
     pub(super) fn claim(&self) -> &HeaderClaim {
         &self.passport.claim
     }
 
-    /// What the client said that it is.
     pub(super) fn client(&self) -> Option<Arc<ClientInfo>> {
         self.passport.client.clone()
     }
 
-    /// What the client said that it can be asked.
     pub(super) fn capabilities(&self) -> Capabilities {
         self.passport.capabilities.clone()
     }
 
-    /// Takes over the session's event stream; the one before ends.
+    /// Starts a new event stream; the previous one ends.
     pub(super) fn take_stream(&self) -> watch::Receiver<u64> {
         self.streams.send_modify(|count| *count += 1);
         let mut stream = self.streams.subscribe();
@@ -141,7 +134,7 @@ impl Session {
         stream
     }
 
-    /// Remembers what the client saw.
+    /// Stores the fingerprint of the listed tools.
     pub(super) fn listed(&self, fingerprint: u64) {
         self.listed.store(fingerprint, Ordering::Relaxed);
     }
@@ -150,7 +143,7 @@ impl Session {
         Some(self.listed.load(Ordering::Relaxed)).filter(|fingerprint| *fingerprint != 0)
     }
 
-    /// The least severity of log messages that the client wants, as a JSON string.
+    /// The minimum severity of log messages, as a JSON string.
     pub(super) fn log_level(&self) -> Option<Box<RawValue>> {
         lock(&self.log_level).clone()
     }
@@ -159,7 +152,7 @@ impl Session {
         *lock(&self.log_level) = Some(level.to_owned());
     }
 
-    /// Watches a resource until it is told otherwise, or ends.
+    /// Subscribes to a resource until `unwatch` or the end of the session.
     pub(super) fn watch(&self, uri: &str, subscribed: Subscribed) {
         lock(&self.watched).insert(uri.into(), subscribed);
     }
@@ -172,13 +165,13 @@ impl Session {
         lock(&self.watched).contains_key(uri)
     }
 
-    /// The tasks that the client began.
+    /// Accesses the tasks that the client started.
     pub(super) fn begun<T>(&self, look: impl FnOnce(&mut Begun) -> T) -> T {
         look(&mut lock(&self.begun))
     }
 
-    /// Notes a request, so that it can be cancelled until what is returned is dropped; a cancellation
-    /// could not tell it from another one with its id.
+    /// Registers a request, so that it can be cancelled until the result is dropped. Ids must be
+    /// unique among running requests.
     pub(super) fn begin(self: &Arc<Self>, id: &str) -> Result<Running, Rejection> {
         let mut requests = lock(&self.requests);
         let Entry::Vacant(place) = requests.entry(id.into()) else {
@@ -188,14 +181,14 @@ impl Session {
         Ok(Running { session: self.clone(), id: id.into(), token })
     }
 
-    /// Cancels a request; one that is not running any more is ignored.
+    /// Cancels a request. Unknown ids are ignored.
     pub(super) fn cancel(&self, id: &str) {
         if let Some(token) = lock(&self.requests).get(id) {
             token.cancel();
         }
     }
 
-    /// Notes a question to the client, and gives its id; `None` where too many wait already.
+    /// Registers a question, and returns its id. `None`: too many questions are open.
     pub(super) fn ask(&self, answer: oneshot::Sender<Answered>) -> Option<u64> {
         let mut questions = lock(&self.questions);
         questions.retain(|_, waiting| !waiting.is_closed());
@@ -207,7 +200,7 @@ impl Session {
         Some(number)
     }
 
-    /// Takes the client's answer; one for which nobody waits is ignored.
+    /// Delivers the client's answer. Unknown ids are ignored.
     pub(super) fn answer(&self, id: &str, answered: Answered) {
         let number = id.parse().ok();
         if let Some(waiting) = number.and_then(|number: u64| lock(&self.questions).remove(&number))
@@ -221,7 +214,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A request under way in a session.
+/// A running request of a session.
 #[derive(Debug)]
 pub(super) struct Running {
     session: Arc<Session>,
@@ -230,7 +223,6 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Resolves when the client cancels the request.
     pub(super) async fn cancelled(&self) {
         self.token.cancelled().await;
     }
@@ -242,7 +234,6 @@ impl Drop for Running {
     }
 }
 
-/// All sessions.
 #[derive(Debug)]
 pub(super) struct Sessions {
     sealer: Arc<Sealer>,
@@ -257,9 +248,9 @@ pub(super) struct Sessions {
 #[derive(Debug, Default)]
 struct Table {
     in_use: HashMap<Arc<str>, Arc<Session>>,
-    /// The numbers of sessions that ended; their ids would still open.
+    /// The numbers of ended sessions, whose ids can still be decrypted.
     ended: HashSet<Uuid>,
-    /// The same, the oldest first.
+    /// The same numbers, oldest first.
     ended_in_order: VecDeque<Uuid>,
 }
 
@@ -270,15 +261,15 @@ impl Sessions {
         Self { sealer, table, limit, shares, started, home: unique() }
     }
 
-    /// Opens a session and gives its id.
+    /// Opens a session, and returns its id.
     pub(super) fn open(&self, passport: &Passport) -> Result<String, Rejection> {
         let sealed = Sealed { home: self.home.clone(), passport };
         let content = serde_json::to_vec(&sealed).map_err(|_| Rejection::NoRandomness)?;
         self.sealer.seal(PURPOSE, &content).map_err(|_| Rejection::NoRandomness)
     }
 
-    /// The session that a request names, if it is the sender's own. A session that is not in use yet
-    /// counts against the share of `payer`.
+    /// Finds the session of a request, if it belongs to the sender. A session that is not yet in
+    /// use counts against the quota of `payer`.
     pub(super) fn find(
         &self,
         headers: &HeaderMap,
@@ -299,7 +290,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// A session of this claim that is not in use here, as its id describes it.
+    /// Adds a session to the table from the content of its id.
     fn take_up(
         &self,
         id: &str,
@@ -339,7 +330,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// A share for one more session of a caller, and room for it in the table.
+    /// Reserves quota and space for one more session.
     fn share(&self, table: &mut Table, payer: &Principal) -> Result<Share, Rejection> {
         let share = self.shares.take(payer).or_else(|_| {
             self.evict(table, Some(payer));
@@ -356,7 +347,8 @@ impl Sessions {
         Ok(share)
     }
 
-    /// Evicts sessions that were idle longest: of this caller, or of the one that has most.
+    /// Evicts the least recently used sessions of a caller, or of the caller with the most
+    /// sessions.
     fn evict(&self, table: &mut Table, of: Option<&Principal>) {
         let mut idle: HashMap<&Principal, Vec<(u64, Arc<str>)>> = HashMap::new();
         for (id, session) in &table.in_use {
@@ -373,20 +365,20 @@ impl Sessions {
         }
     }
 
-    /// Requests hold their session; an event stream is seen by its turn. The table is locked, so
-    /// that no request finds the session meanwhile.
+    /// Requests hold an `Arc` of their session, and event streams a receiver. The lock on the table
+    /// keeps new requests from finding the session.
     fn is_evictable(&self, session: &Arc<Session>) -> bool {
         Arc::strong_count(session) == 1
             && session.streams.receiver_count() == 0
             && (lock(&session.watched).is_empty() || self.is_idle(session))
     }
 
-    /// Counts a session as used.
+    /// Marks a session as recently used.
     pub(super) fn touch(&self, session: &Session) {
         session.used_ms.store(self.now_ms(), Ordering::Relaxed);
     }
 
-    /// Ends the session that a request names, and gives its id.
+    /// Ends the session of a request, and returns its id.
     pub(super) fn close(
         &self,
         headers: &HeaderMap,

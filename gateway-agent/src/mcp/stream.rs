@@ -1,9 +1,8 @@
-//! Event streams that tell a client what changed: `subscriptions/listen` of the modern era and
-//! `GET` of the older one.
+//! Event streams that notify clients of changes: `subscriptions/listen`, and `GET` of sessions.
 //!
-//! A stream compares what its own caller sees before and after each change of the catalog or of
-//! the upstreams' definitions, so it stays silent when others' tools change. Progress and log
-//! messages are sent with the response of their request instead.
+//! A stream compares the caller's own lists before and after each change of the catalog or of the
+//! upstreams, so changes of invisible tools cause no notification. Progress and log messages belong
+//! to the response of their request instead.
 
 mod tasks;
 mod watcher;
@@ -50,11 +49,11 @@ use crate::{
     pipeline::{self, Invocation, Output},
 };
 
-/// Between two comments that keep the connection open.
+/// Interval between comments that keep the connection open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Between two signs of life of the session behind a stream.
+/// Interval at which an open stream marks its session as used.
 const TOUCH: Duration = Duration::from_mins(1);
-/// Most resources of one subscription.
+/// Maximum resources per subscription.
 const MOST_RESOURCES: usize = 1_000;
 
 /// `GET` of a session.
@@ -72,7 +71,7 @@ pub(super) fn of_session(
         takes_tasks: false,
     };
     let mut watcher = Watcher::new(endpoint, &who, payer)?;
-    // What changed between the last list and this stream is told at once.
+    // Changes between the last list and this stream are sent at once.
     watcher.compare_with(session.last_listed());
     let turn = session.take_stream();
     let stream = SessionStream { watcher, turn, session: Arc::downgrade(session) };
@@ -93,7 +92,6 @@ pub(super) fn resumed(
     Ok(of_reader(reader))
 }
 
-/// The events of a reader as a response.
 pub(super) fn of_reader(reader: Reader) -> Response {
     respond(stream::unfold(reader, async |mut reader| {
         let event = reader.next().await?;
@@ -101,7 +99,7 @@ pub(super) fn of_reader(reader: Reader) -> Response {
     }))
 }
 
-/// The stream of a session; it holds the session only weakly, so that it ends with it.
+/// The stream of a session. The weak reference lets the stream end with its session.
 struct SessionStream {
     watcher: Watcher,
     turn: watch::Receiver<u64>,
@@ -109,7 +107,7 @@ struct SessionStream {
 }
 
 impl SessionStream {
-    /// Resolves when something changed, or with `None` at the end of the stream.
+    /// Waits for a change. `None` at the end of the stream.
     async fn changed(&mut self) -> Option<Change> {
         loop {
             let endpoint = self.watcher.endpoint().clone();
@@ -131,7 +129,7 @@ impl SessionStream {
                         _ => {}
                     }
                 }
-                // A newer stream took over, or the session has ended.
+                // A newer stream replaced this one, or the session has ended.
                 _ = self.turn.changed() => return None,
                 () = endpoint.gateway.closing().cancelled() => self.watcher.move_on()?,
                 () = tokio::time::sleep(TOUCH) => endpoint.state.sessions.touch(&*self.session.upgrade()?),
@@ -150,7 +148,7 @@ impl Session {
     }
 }
 
-/// What a client wants to hear of.
+/// The requested notifications.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Filter {
@@ -188,7 +186,7 @@ pub(super) async fn subscribe(
         resources_list_changed: filter.resources_list_changed && offered.has(Offer::Resources),
         ..filter
     };
-    // First of all: what changes from now on is told.
+    // Before the subscriptions, so that no change is missed.
     let watcher = Watcher::new(endpoint, who, &super::payer(incoming.parts))?;
     let (resources, tasks) = tokio::join!(
         resources(endpoint, incoming, (who, &filter)),
@@ -209,7 +207,7 @@ pub(super) async fn subscribe(
     Ok(Answer { response: respond(events), bytes: 0 })
 }
 
-/// The resources that the caller may watch and their servers agree to; the others are not acknowledged.
+/// Subscribes to the visible resources. Resources that their servers reject are not acknowledged.
 async fn resources(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
@@ -229,7 +227,7 @@ async fn resources(
     join_all(watched).await.into_iter().flatten().collect()
 }
 
-/// A subscription of the modern era.
+/// A subscription of the stateless era.
 struct Subscription {
     id: Box<str>,
     watcher: Watcher,
@@ -246,7 +244,7 @@ enum State {
 }
 
 impl Subscription {
-    /// The next message: first the acknowledgement, at a graceful end the result.
+    /// The next message: first the acknowledgment, and the result at shutdown.
     async fn next(&mut self) -> Option<Bytes> {
         match self.state {
             State::New => {
@@ -282,7 +280,7 @@ impl Subscription {
         }
     }
 
-    /// `notifications/tasks`, about a task that stands so.
+    /// `notifications/tasks` with the state of a task.
     fn told_of(&self, task: &str) -> Bytes {
         let members = task.strip_prefix('{').unwrap_or_default();
         let separator = if members == "}" { "" } else { "," };
@@ -349,14 +347,14 @@ fn notification(change: &Change, meta: Option<&str>) -> Bytes {
     jsonrpc::notification(method, Some(params.as_str()).filter(|params| *params != "{}"))
 }
 
-/// A message as an event, perhaps with an id to resume from. An empty message has an empty `data`
-/// line, so that clients see the id; axum's `Event` writes none.
+/// Formats a message as an event, optionally with an id to resume from. An empty message has an
+/// empty `data` line, so that clients see the id; axum's `Event` omits the line.
 pub(super) fn event(id: Option<&str>, message: &[u8]) -> Bytes {
     let mut text = Vec::with_capacity(message.len() + 64);
     if let Some(id) = id {
         text.extend([b"id: ", id.as_bytes(), b"\n"].concat());
     }
-    // JSON of upstreams may have line breaks between its tokens.
+    // JSON of upstreams can have line breaks between tokens.
     for line in message.split(|byte| matches!(byte, b'\n' | b'\r')) {
         text.extend_from_slice(b"data: ");
         text.extend_from_slice(line);
@@ -366,7 +364,7 @@ pub(super) fn event(id: Option<&str>, message: &[u8]) -> Bytes {
     text.into()
 }
 
-/// Events as a response, with a comment after each [`KEEP_ALIVE`] without one.
+/// An event stream response with a comment after each [`KEEP_ALIVE`] without an event.
 pub(super) fn respond(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let events = stream::unfold(Box::pin(events), async |mut events| {
         let event = match timeout(KEEP_ALIVE, events.next()).await {
@@ -379,7 +377,7 @@ pub(super) fn respond(events: impl Stream<Item = Bytes> + Send + 'static) -> Res
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Proxies must not buffer events.
+    // Disables buffering in proxies.
     let name = HeaderName::from_static("x-accel-buffering");
     headers.insert(name, HeaderValue::from_static("no"));
     response

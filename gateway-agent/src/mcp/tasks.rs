@@ -1,6 +1,7 @@
-//! Tasks of 2025-11-25 for clients of that revision: `tasks/list`, and the wait of `tasks/result`.
+//! Tasks of 2025-11-25: `tasks/list`, and the wait of `tasks/result`.
 //!
-//! A session remembers the tasks that it began. `tasks/list` polls their servers, and
+//! A session remembers the tasks that it started. `tasks/list` polls their servers, and
+//! `notifications/tasks/status` reaches only that session.
 //! `notifications/tasks/status` reaches only the session that began the task.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -27,21 +28,21 @@ use crate::{
     pipeline::{self, About, Error, Invocation, Output, Target, Task},
 };
 
-/// Most tasks that a session remembers; the oldest are forgotten first.
+/// Maximum remembered tasks per session; the oldest are dropped first.
 const REMEMBERED: usize = 100;
-/// Most tasks on a page of `tasks/list`.
+/// Maximum tasks per page of `tasks/list`.
 const PAGE: usize = 20;
-/// Concurrent polls of one `tasks/list`.
+/// Maximum concurrent polls of one `tasks/list`.
 const AT_ONCE: usize = 8;
-/// Longest wait of `tasks/result` for the end of a task.
+/// Timeout of `tasks/result`.
 pub(super) const LONGEST: Duration = Duration::from_mins(10);
 
-/// The tasks that a session began, the latest last.
+/// The tasks of a session, newest last.
 #[derive(Debug, Default)]
 pub(super) struct Begun(VecDeque<(Box<str>, Task)>);
 
 impl Begun {
-    /// Remembers a task under the client's id.
+    /// Stores a task under the client's id.
     pub(super) fn add(&mut self, known: &str, task: Task) {
         if self.0.len() >= REMEMBERED {
             self.0.pop_front();
@@ -53,13 +54,12 @@ impl Begun {
         self.0.retain(|(other, _)| **other != *known);
     }
 
-    /// The client's id of a server's task.
     pub(super) fn known(&self, server: &Key, id: &str) -> Option<&str> {
         let found = self.0.iter().find(|(_, task)| task.server == *server && *task.id == *id);
         found.map(|(known, _)| &**known)
     }
 
-    /// The tasks after this one, or all. `None`: the session does not remember this one.
+    /// The tasks after a cursor. `None`: the session does not remember the cursor's task.
     fn after(&self, cursor: Option<&str>) -> Option<Vec<(Box<str>, Task)>> {
         let start = match cursor {
             Some(cursor) => self.0.iter().position(|(known, _)| **known == *cursor)? + 1,
@@ -69,7 +69,6 @@ impl Begun {
     }
 }
 
-/// Answers `tasks/list`.
 pub(super) async fn list(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
@@ -84,7 +83,7 @@ pub(super) async fn list(
         None => None,
     };
     let page = session.begun(|begun| begun.after(cursor.as_deref()));
-    let unknown = "params.cursor is of a task that is no longer listed; start without a cursor";
+    let unknown = "params.cursor refers to a task that is no longer listed; start without a cursor";
     let mut page = page.ok_or(Rejection::Params { what: unknown })?;
     let has_more = page.len() > PAGE;
     page.truncate(PAGE);
@@ -118,14 +117,14 @@ pub(super) async fn list(
     Ok(render::result::raw(incoming.id, &result.finish_string()))
 }
 
-/// Whether the server has forgotten a task.
+/// Whether the server no longer knows a task.
 fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Upstream(gateway_upstream::Error::Rpc { code, .. })
         if *code == jsonrpc::code::INVALID_PARAMS)
 }
 
-/// Polls a task until it has ended or needs input. A blocking `tasks/result` would hold one of the
-/// upstream's concurrent requests for that time.
+/// Polls a task until it has ended or needs input. A blocking `tasks/result` would occupy one of
+/// the upstream's concurrent requests.
 pub(super) async fn settled(
     endpoint: &Endpoint,
     (call, until): (&Invocation, Instant),
@@ -133,7 +132,7 @@ pub(super) async fn settled(
 ) -> Result<(), Error> {
     let Target::Feature { about, .. } = &call.target else { return Ok(()) };
     let caller = (call.caller.claim.clone(), call.caller.client.clone());
-    // Each wait polls the server, as a subscription does.
+    // The wait counts like a subscription, because it polls the server.
     let principal = endpoint.gateway.principal(&caller.0);
     let _share =
         endpoint.state.task_watches.take(&principal).map_err(gateway_upstream::Error::from)?;
@@ -166,7 +165,7 @@ pub(super) fn goes_on(outcome: &Result<pipeline::Outcome, Error>, until: Instant
     is_late && Instant::now() < until
 }
 
-/// Replaces the server's task id in the parameters of its message by the client's id.
+/// Replaces the server's task id in parameters by the client's.
 pub(super) fn with_known_task(params: &str, task: Option<(&str, &str)>) -> Option<String> {
     if !params.contains(RELATED_TASK) {
         return None;
@@ -175,7 +174,7 @@ pub(super) fn with_known_task(params: &str, task: Option<(&str, &str)>) -> Optio
     related(&RawValue::from_string(params.to_owned()).ok()?, renamed)
 }
 
-/// Replaces the client's task id in its answer by the server's id.
+/// Replaces the client's task id in an answer by the server's.
 pub(super) fn with_own_task(
     endpoint: &Endpoint,
     who: &gateway_policy::HeaderClaim,
@@ -188,7 +187,6 @@ pub(super) fn with_own_task(
     RawValue::from_string(related(answer, own)?).ok()
 }
 
-/// Replaces or removes the task id in the `_meta` of an object.
 fn related(object: &RawValue, renamed: impl Fn(&str) -> Option<String>) -> Option<String> {
     let members = Object::parse(object).ok()?;
     let meta = Object::parse(members.find("_meta")?).ok()?;
@@ -217,7 +215,7 @@ pub(super) fn status(params: &str, (own, known): (&str, &str)) -> Option<String>
     out.string("taskId", known);
     for name in ["status", "statusMessage", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"] {
         let value = members.find(name).map(RawValue::get);
-        // A message with the server's id is left out.
+        // Messages with the server's id are omitted.
         if let Some(value) = value.filter(|value| name != "statusMessage" || !value.contains(own)) {
             out.raw(name, value);
         }
@@ -255,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_name_tasks_only_as_clients_know_them() {
+    fn task_messages_use_client_ids() {
         let params = |id: &str| json!({ "message": "?", "_meta": { RELATED_TASK: { "taskId": id }, "a": 1 } });
         let renamed = |task| -> Value {
             serde_json::from_str(&with_known_task(&params("own").to_string(), task).unwrap())

@@ -1,4 +1,4 @@
-//! The endpoint from its front door: the real router, real upstream sockets behind it.
+//! The endpoint with its real router and upstream sockets.
 
 mod audit;
 mod calls;

@@ -12,94 +12,93 @@ use crate::{audit::CallRecord, identity::challenge::Refusal};
 #[cfg(test)]
 mod tests;
 
-/// Why a call failed in the gateway or beyond it.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The gateway knows no tools at all.
+    /// The gateway has no catalog.
     #[error("no catalog yet")]
     NoCatalog,
-    /// The policy says no.
+    /// The policy denied the operation.
     #[error(transparent)]
     Denied(#[from] Denial),
     /// The caller lacks scopes of the tool.
     #[error(transparent)]
     Scopes(#[from] Refusal),
-    /// A header does not mirror its argument.
+    /// A header does not match its argument.
     #[error(transparent)]
     Mirror(#[from] Mismatch),
-    /// The arguments are no object that all readers read alike.
+    /// The arguments are not an object, or ambiguous.
     #[error(transparent)]
     Arguments(#[from] InvalidArguments),
-    /// An argument that the caller may not send.
+    /// The caller sent a hidden argument.
     #[error("the argument {pointer} is hidden")]
     HiddenField {
-        /// Where it is.
+        /// JSON Pointer of the argument.
         pointer: String,
     },
-    /// The arguments break the input schema.
-    #[error("the arguments break the input schema: {}", summary(.violations))]
+    /// The arguments violate the input schema.
+    #[error("the arguments violate the input schema: {}", summary(.violations))]
     InvalidInput {
-        /// What is wrong; values are not part of the log's message.
+        /// The violations. The log message omits the values.
         violations: Vec<Violation>,
     },
-    /// The input schema itself cannot be used, so nothing can be checked.
+    /// The input schema cannot be compiled, so arguments cannot be validated.
     #[error("the input schema cannot be used: {reason}")]
     UnusableSchema {
-        /// Why.
+        /// Why compiling failed.
         reason: String,
     },
     /// A default needs a variable that is not configured.
     #[error("the default at {pointer} needs the variable `{name}`, which is not configured")]
     MissingVariable {
-        /// The default's place.
+        /// JSON Pointer of the default.
         pointer: String,
-        /// The variable.
+		/// Name of the variable.
         name: String,
     },
-    /// The result breaks the output schema.
-    #[error("the result breaks the output schema: {}", summary(.violations))]
+    /// The result violates the output schema.
+    #[error("the result violates the output schema: {}", summary(.violations))]
     InvalidOutput {
-        /// What is wrong.
+        /// The violations. The log message omits the values.
         violations: Vec<Violation>,
     },
-    /// A composition came to no result.
+    /// A composition failed.
     #[error(transparent)]
     Composition(Box<Failed>),
-    /// The result could not be projected, so nothing of it passes.
+    /// The result could not be projected; the caller receives nothing of it.
     #[error("the result could not be projected: {0}")]
     Projection(#[from] projection::Failure),
-    /// The upstream wants to ask the user something for which this caller has no means.
-    #[error("the upstream asks for {capability}, which the caller did not declare")]
+    /// The upstream requests input of a kind that the client does not support.
+    #[error("the upstream requests {capability}, a capability that the client did not declare")]
     Incapable {
-        /// The capability that is missing.
+        /// The missing client capability.
         capability: &'static str,
     },
-    /// The upstream asks again and again.
-    #[error("the upstream asked for input {rounds} times without coming to a result")]
+    /// The upstream requested input in too many rounds.
+    #[error("the upstream requested input in {rounds} rounds without a result")]
     EndlessInput {
-        /// How often it was answered.
+        /// Number of answered rounds.
         rounds: usize,
     },
-    /// What the caller sends does not go on with anything that waits for it.
-    #[error("nothing waits for this input any more")]
+    /// The caller sent input for an operation that no longer exists.
+    #[error("no operation waits for this input")]
     NothingWaits,
-    /// The call is a task, or is none, against the tool's `execution.taskSupport`.
+    /// The call is or is not a task, against the tool's `execution.taskSupport`.
     #[error("{}", if *.is_required {
         "the tool must be called as a task"
     } else {
         "the tool cannot be called as a task"
     })]
     TaskSupport {
-        /// Whether it must be a task.
+        /// Whether the tool requires a task.
         is_required: bool,
     },
-    /// The upstream gave no result.
+    /// The upstream returned no result.
     #[error(transparent)]
     Upstream(#[from] gateway_upstream::Error),
 }
 
 impl Error {
-    /// Records the failure of an operation.
     pub(crate) fn record_in(&self, record: &mut CallRecord) {
         let denial = if let Self::Denied(denial) = self { Some(*denial) } else { None };
         record.failed(self.outcome(), self.to_string(), denial);
@@ -157,7 +156,7 @@ impl Error {
             Self::Upstream(error) => error.may_have_run(),
             Self::InvalidOutput { .. }
             | Self::Projection(_)
-            // The tool had started when it asked for input.
+            // The tool had started when it requested input.
             | Self::Incapable { .. }
             | Self::EndlessInput { .. }
             | Self::NothingWaits => true,
@@ -175,7 +174,7 @@ impl Error {
         if is_unknown { Effects::Unknown } else { Effects::None }
     }
 
-    /// The time after which a retry can succeed, if the call had no effects.
+    /// The time after which a retry can succeed, if the call had no side effects.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Upstream(gateway_upstream::Error::Spared(open)) => Some(open.retry_after),
@@ -184,7 +183,7 @@ impl Error {
         }
     }
 
-    /// The same error for the step of a composition that called `tool`.
+    /// Converts the error for the composition whose step called `tool`.
     pub(crate) fn to_step(&self, tool: &str) -> StepError {
         StepError {
             outcome: self.outcome(),
@@ -197,7 +196,7 @@ impl Error {
     }
 }
 
-/// Where it is wrong, without the values.
+/// The pointers of violations, without the values.
 fn summary(violations: &[Violation]) -> String {
     let pointers: Vec<_> = violations.iter().map(|found| found.pointer.as_str()).collect();
     format!("at [{}]", pointers.join(", "))

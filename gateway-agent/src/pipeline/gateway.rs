@@ -1,4 +1,4 @@
-//! What every call needs: policy, views, validators, upstreams.
+//! The shared state of all calls: policy, views, validators, upstreams.
 
 use std::sync::{Arc, OnceLock};
 
@@ -26,7 +26,7 @@ use crate::{
     workers::Workers,
 };
 
-/// The gateway's shared state.
+/// The shared state of the gateway.
 #[derive(Debug)]
 pub struct Gateway {
     settings: Settings,
@@ -35,11 +35,11 @@ pub struct Gateway {
     views: Views,
     kept: Kept,
     closing: CancellationToken,
-    /// The gateway that takes over event streams after a reload.
+    /// The gateway that continues event streams after a reload.
     successor: OnceLock<Arc<Gateway>>,
 }
 
-/// State that a change of the configuration keeps.
+/// State that survives a change of the configuration.
 #[derive(Debug, Clone, Default)]
 struct Kept {
     validators: Arc<Validators>,
@@ -47,18 +47,18 @@ struct Kept {
     buffers: Arc<Buffers>,
 }
 
-/// What a gateway stands on, whatever its configuration.
+/// The parts of a gateway that do not depend on its settings.
 #[derive(Debug, Clone)]
 pub struct Parts {
-    /// The registry, as far as it is known.
+    /// The catalog of the registry.
     pub catalog: watch::Receiver<Arc<Catalog>>,
-    /// Who knows how old that is.
+    /// Measures the age of the catalog.
     pub watchman: Watchman,
     /// The upstream servers.
     pub upstreams: Arc<Upstreams>,
-    /// What their tools promise.
+    /// The contracts of their tools.
     pub contracts: Arc<Contracts>,
-    /// What compositions remember.
+    /// The state of compositions: sagas and idempotency keys.
     pub compositions: Arc<Memory>,
     /// Seals the ids of sessions and tasks.
     pub(crate) sealer: Arc<Sealer>,
@@ -67,13 +67,12 @@ pub struct Parts {
 }
 
 impl Gateway {
-    /// Creates a gateway. Until a catalog is loaded, it has an empty one.
+    /// Creates a gateway. Its catalog is empty until one is loaded.
     pub fn new(settings: Settings, doorkeeper: Doorkeeper, parts: Parts) -> Self {
         audit::describe_metrics();
         Self::assemble(settings, doorkeeper, parts, Kept::default())
     }
 
-    /// Creates the same gateway with other settings.
     pub(super) fn reconfigured(&self, settings: Settings, doorkeeper: Doorkeeper) -> Self {
         Self::assemble(settings, doorkeeper, self.parts.clone(), self.kept.clone())
     }
@@ -85,7 +84,6 @@ impl Gateway {
         Self { settings, doorkeeper, parts, views, kept, closing, successor }
     }
 
-    /// Authenticates callers.
     pub(crate) fn doorkeeper(&self) -> &Doorkeeper {
         &self.doorkeeper
     }
@@ -100,7 +98,7 @@ impl Gateway {
         let _ = self.successor.set(Arc::clone(successor));
     }
 
-    /// Ends the open event streams, so that a graceful shutdown can come to an end. Calls go on.
+    /// Ends open event streams, so that a graceful shutdown can complete. Calls continue.
     pub fn close_streams(&self) {
         self.closing.cancel();
     }
@@ -110,72 +108,65 @@ impl Gateway {
         &self.closing
     }
 
-    /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The checks at run time.
+    /// The checks of callers, calls and definitions.
     pub fn policy(&self) -> RuntimeValidation {
         self.settings.policy
     }
 
-    /// The upstream servers.
     pub fn upstreams(&self) -> &Arc<Upstreams> {
         &self.parts.upstreams
     }
 
-    /// What compositions remember.
+    /// The state of compositions.
     pub fn compositions(&self) -> &Arc<Memory> {
         &self.parts.compositions
     }
 
-    /// What callers may see.
+    /// The views of callers.
     pub fn views(&self) -> &Views {
         &self.views
     }
 
-    /// Who knows how old the catalog is.
     pub fn watchman(&self) -> &Watchman {
         &self.parts.watchman
     }
 
-    /// The compiled schemas.
     pub fn validators(&self) -> &Validators {
         &self.kept.validators
     }
 
-    /// The threads for long computations.
     pub(crate) fn workers(&self) -> &Workers {
         &self.kept.workers
     }
 
-    /// The memory of buffered requests and results.
+    /// The memory quota of buffered requests and results.
     pub(crate) fn buffers(&self) -> &Arc<Buffers> {
         &self.kept.buffers
     }
 
-    /// The tracer of calls.
     pub fn tracer(&self) -> &Arc<Tracer> {
         &self.parts.tracer
     }
 
-    /// Seals the ids of sessions and tasks, which outlive the process.
     pub(crate) fn sealer(&self) -> &Arc<Sealer> {
         &self.parts.sealer
     }
 
-    /// What a caller may see, at that moment.
+    /// The view of a caller in a snapshot.
     pub fn view(&self, snapshot: &Snapshot, caller: &Caller) -> Arc<View> {
         self.views.of(snapshot, &route::audience(self.policy(), caller))
     }
 
-    /// What the servers behind a view have besides tools, at that moment.
+    /// The prompts and resources that servers of a view expose.
     pub fn showcase(&self, snapshot: &Snapshot, view: &View) -> Showcase {
         Showcase::of(snapshot, view, |server| self.upstreams().showing(server))
     }
 
-    /// Resource names of a server for callers, if exposed.
+    /// The names of a server's resources for callers, if the server exposes resources.
     pub(crate) fn resource_names(
         &self,
         snapshot: &Snapshot,
@@ -188,7 +179,7 @@ impl Gateway {
         exposes.contains(&Exposure::Resources).then_some(names)
     }
 
-    /// Who is calling, at that moment.
+    /// Resolves the caller in a snapshot.
     pub fn identify(
         &self,
         snapshot: &Snapshot,
@@ -198,9 +189,9 @@ impl Gateway {
         identify(self.settings.identity, &snapshot.catalog, claim, client)
     }
 
-    /// Against whose share it counts what such a caller takes now.
+    /// The quota key of a caller.
     pub(crate) fn principal(&self, claim: &HeaderClaim) -> Principal {
-        // What a client says of itself makes nobody a principal.
+        // `clientInfo` is unverified, so it never selects a quota.
         self.identify(&self.views.now(), claim, None).principal(claim)
     }
 }

@@ -1,4 +1,4 @@
-//! The current gateway, which all surfaces share. A reload of the configuration replaces it.
+//! The current gateway, shared by all surfaces. A configuration reload replaces it.
 
 use std::sync::Arc;
 
@@ -8,12 +8,10 @@ use registry_jwt::InvalidFile;
 use super::{Gateway, Settings};
 use crate::identity::settings::AuthenticatorConfig;
 
-/// A handle of the current gateway. Clones share it.
 #[derive(Debug, Clone)]
 pub struct GatewayHandle(Arc<ArcSwap<Gateway>>);
 
 impl GatewayHandle {
-    /// Creates a handle.
     pub fn new(gateway: Gateway) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(gateway)))
     }

@@ -16,13 +16,15 @@ use serde_json::value::RawValue;
 use super::{Error, Task, TaskNames};
 use crate::{audit, freshness::Freshness, identity::ClientInfo, view::Offer};
 
-/// An operation: the call of a tool, a request about another feature of a server, or a step of a
-/// composition. It owns its data, so its execution can outlive the request that started it.
+/// An operation: a tool call, a request for another feature of a server, or a step of a
+/// composition.
+///
+/// It owns its data, so execution can outlive the request that started it.
 #[derive(Debug)]
 pub(crate) struct Invocation {
     pub(crate) caller: Authentication,
     pub(crate) target: Target,
-    /// All parameters but the subject, the arguments and `_meta`.
+    /// All parameters except the subject, the arguments and `_meta`.
     pub(crate) params: Vec<Param>,
     pub(crate) context: Context,
     /// The channel to the client, for progress, log messages and questions.
@@ -30,17 +32,16 @@ pub(crate) struct Invocation {
     pub(crate) answers: Answers,
 }
 
-/// The authenticated caller.
 #[derive(Debug)]
 pub(crate) struct Authentication {
     pub(crate) claim: HeaderClaim,
-    /// The client program, as it describes itself.
+    /// The self-description of the client program (unverified).
     pub(crate) client: Option<Arc<ClientInfo>>,
     /// The HTTP request, if tools need scopes.
     pub(crate) request: Option<Box<Parts>>,
 }
 
-/// How the questions of an upstream are answered when its result is that it needs input.
+/// How questions of the upstream reach the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answers {
     /// The gateway asks the client and continues the operation.
@@ -49,7 +50,6 @@ pub(crate) enum Answers {
     ByRepeat,
 }
 
-/// The subject of an operation.
 #[derive(Debug)]
 pub(crate) enum Target {
     Tool(ToolCall),
@@ -57,15 +57,14 @@ pub(crate) enum Target {
     Step(StepCall),
 }
 
-/// The call of a tool by its name.
 #[derive(Debug)]
 pub(crate) struct ToolCall {
     /// The caller's name of the tool.
     pub(crate) name: Box<str>,
     pub(crate) arguments: Option<Box<RawValue>>,
-    /// The headers that mirror arguments, if the protocol version has them.
+    /// The headers that mirror arguments, if the protocol version requires them.
     pub(crate) mirror: Option<HeaderMap>,
-    /// Whether the client knows tasks of 2025-11-25.
+    /// Whether the client supports tasks of 2025-11-25.
     pub(crate) takes_tasks: bool,
 }
 
@@ -74,8 +73,7 @@ pub(crate) struct ToolCall {
 pub(crate) struct StepCall {
     pub(crate) offer: Arc<Offer>,
     pub(crate) arguments: Box<RawValue>,
-    /// The quota of the composition's caller.
-    pub(crate) principal: Principal,
+	pub(crate) principal: Principal,
     /// The enclosing runs.
     pub(crate) scope: RunScope,
 }
@@ -94,25 +92,24 @@ impl Target {
     }
 }
 
-/// The prompt, resource or task of a request, under the caller's name.
+/// The prompt, resource or task of a request, named as callers know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum About {
     Prompt(Box<str>),
-    /// A resource or a template of resources.
+    /// A resource or resource template.
     Resource(Box<str>),
-    /// A task: its id, and the task itself if it belongs to the caller.
+    /// A task: its id, and its content if it belongs to the caller.
     Task(Box<str>, Option<Task>),
 }
 
 impl About {
-    /// The caller's name of the subject.
     pub(crate) fn known(&self) -> &str {
         match self {
             Self::Prompt(known) | Self::Resource(known) | Self::Task(known, _) => known,
         }
     }
 
-    /// The name in the audit: the place of a resource, and the tool that began a task.
+    /// The name for the audit: the scheme and host of a resource, and the tool that started a task.
     pub(crate) fn audited(&self) -> Cow<'_, str> {
         match self {
             Self::Prompt(name) => Cow::Borrowed(name),
@@ -123,7 +120,6 @@ impl About {
 }
 
 impl Invocation {
-    /// `resources/subscribe` of a caller.
     pub(crate) fn subscription(
         (claim, client): (HeaderClaim, Option<Arc<ClientInfo>>),
         uri: &str,
@@ -132,7 +128,6 @@ impl Invocation {
         Self::of_feature((claim, client), Method::Subscribe, about, Context::default())
     }
 
-    /// `tasks/get` of a caller.
     pub(crate) fn task_status(
         caller: (HeaderClaim, Option<Arc<ClientInfo>>),
         about: About,
@@ -158,34 +153,31 @@ impl Invocation {
     }
 }
 
-/// The output of an operation.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most outputs are results, and each would be boxed")]
 pub(crate) enum Output {
     Result(Outcome),
-    /// A subscription to a resource.
     Subscribed(Subscribed),
 }
 
-/// A result and the facts that its renderer needs.
+/// A result with the facts that its renderer needs.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The upstream's result, or its projection.
+    /// The upstream's result or its projection.
     pub result: RawResult,
-    /// The revision of the catalog that decided.
+    /// The catalog revision that authorized the operation.
     pub revision: Revision,
     /// The age of that catalog.
     pub freshness: Freshness,
-    /// The names of the server's resources for callers, if they are exposed.
+    /// The names of the server's resources for callers, if exposed.
     pub names: Option<ResourceNames>,
-    /// The caller's ids of tasks, if the result can contain any.
+    /// The caller's ids of tasks, if the result can contain tasks.
     pub tasks: Option<TaskNames>,
     /// The steps of a composition.
     pub steps: Option<Steps>,
 }
 
 impl Output {
-    /// The result that needs input of the client, if it is one.
     pub(super) fn needs_input(&self) -> Option<&RawResult> {
         match self {
             Self::Result(outcome) if outcome.result.result_type == ResultType::InputRequired => {
@@ -195,7 +187,6 @@ impl Output {
         }
     }
 
-    /// The outcome in the audit.
     pub(super) fn outcome(&self) -> gateway_policy::Outcome {
         match self {
             Self::Result(_) if self.needs_input().is_some() => {
@@ -206,7 +197,7 @@ impl Output {
         }
     }
 
-    /// The result. Only a subscription has none.
+    /// The result. Subscriptions have none.
     pub(crate) fn into_result(self) -> Result<Outcome, Error> {
         match self {
             Self::Result(outcome) => Ok(outcome),

@@ -1,7 +1,7 @@
-//! `Mcp-*` headers that repeat parts of the body must say the same as the body: whoever routes by
-//! the headers and whoever acts by the body must see one request.
+//! `Mcp-*` headers, which repeat parts of the body for proxies. They must match the body: a proxy
+//! that routes by headers and a gateway that reads the body must see one request.
 //!
-//! No decision depends on a header. `Mcp-Param-*` headers without an annotated argument are
+//! No decision depends on these headers. `Mcp-Param-*` headers without an annotated argument are
 //! ignored.
 
 #[cfg(test)]
@@ -18,42 +18,37 @@ use crate::view::ParamHeader;
 const SENTINEL_START: &str = "=?base64?";
 const SENTINEL_END: &str = "?=";
 
-/// How a header fails to repeat the body.
+/// How a header differs from the body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
-    /// It must be there.
+    /// The header is absent.
     #[error("header mismatch: {header} is missing")]
     Missing {
-        /// The header.
         header: HeaderName,
     },
-    /// It is there more than once.
-    #[error("header mismatch: {header} is there more than once")]
+    /// The header occurs more than once.
+    #[error("header mismatch: {header} occurs more than once")]
     Repeated {
-        /// The header.
         header: HeaderName,
     },
-    /// It is not text, or not Base64 where it says so.
-    #[error("header mismatch: {header} cannot be read")]
+    /// The header is not text, or not valid Base64.
+    #[error("header mismatch: {header} is not valid text or Base64")]
     Unreadable {
-        /// The header.
         header: HeaderName,
     },
-    /// It says something else than the body.
+    /// The header and the body have different values.
     #[error("header mismatch: {header} does not match the body")]
     Different {
-        /// The header.
         header: HeaderName,
     },
-    /// It is there, but what it repeats is not.
-    #[error("header mismatch: {header} repeats an argument that is not there")]
+    /// The header mirrors an absent argument.
+    #[error("header mismatch: {header} mirrors an argument that is absent")]
     Unexpected {
-        /// The header.
         header: HeaderName,
     },
 }
 
-/// The one value of a header, still encoded.
+/// The only value of a header, still encoded.
 pub fn single<'a>(
     headers: &'a HeaderMap,
     header: &HeaderName,
@@ -66,7 +61,7 @@ pub fn single<'a>(
     }
 }
 
-/// Visible ASCII, spaces and tabs only.
+/// Allows visible ASCII, spaces and tabs.
 fn text(value: &HeaderValue) -> Option<&str> {
     value.to_str().ok()
 }
@@ -75,7 +70,7 @@ fn unreadable(header: &HeaderName) -> Mismatch {
     Mismatch::Unreadable { header: header.clone() }
 }
 
-/// Undoes `=?base64?…?=`; the markers are case-sensitive, anything else stands for itself.
+/// Decodes `=?base64?…?=`. The markers are case-sensitive; other values are literal.
 pub fn decoded<'a>(header: &HeaderName, value: &'a str) -> Result<Cow<'a, str>, Mismatch> {
     let inner = value.strip_prefix(SENTINEL_START).and_then(|rest| rest.strip_suffix(SENTINEL_END));
     let Some(inner) = inner else { return Ok(Cow::Borrowed(value)) };
@@ -83,7 +78,7 @@ pub fn decoded<'a>(header: &HeaderName, value: &'a str) -> Result<Cow<'a, str>, 
     String::from_utf8(bytes).map(Cow::Owned).map_err(|_| unreadable(header))
 }
 
-/// A header that must repeat a string of the body; `encodable` ones may come as Base64.
+/// Checks a header that mirrors a string of the body.
 pub fn check_string(
     headers: &HeaderMap,
     header: &HeaderName,
@@ -99,16 +94,15 @@ pub fn check_string(
     if value == body { Ok(()) } else { Err(Mismatch::Different { header: header.clone() }) }
 }
 
-/// Whether a header's value may be encoded.
+/// Whether a header value can be Base64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// Never.
+    /// Never encoded.
     Plain,
-    /// As `=?base64?…?=`.
+    /// `=?base64?…?=`.
     Sentinel,
 }
 
-/// Checks every annotated argument.
 pub fn check_params(
     headers: &HeaderMap,
     params: &[ParamHeader],
@@ -139,7 +133,7 @@ fn find<'a>(arguments: &'a Map<String, Value>, path: &[Box<str>]) -> Option<&'a 
     rest.iter().try_fold(arguments.get(&**first)?, |value, name| value.get(&**name))
 }
 
-/// Numbers are compared as numbers: `42.0` is `42`.
+/// Compares numbers by value: `42.0` equals `42`.
 fn is_same(sent: &str, argument: &Value) -> bool {
     match argument {
         Value::String(text) => sent == text,
@@ -149,7 +143,7 @@ fn is_same(sent: &str, argument: &Value) -> bool {
                 || serde_json::from_str::<serde_json::Number>(sent)
                     .is_ok_and(|sent| sent.as_f64() == number.as_f64())
         }
-        // What is no plain value has no form as a header, so nothing that is sent can match.
+        // These have no header form, so no header matches them.
         Value::Null | Value::Array(_) | Value::Object(_) => false,
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     view::{Offer, Snapshot},
 };
 
-/// The state that one round of an operation sees.
+/// The state that one round of an operation uses.
 #[derive(Debug)]
 pub(super) struct Moment {
     pub(super) freshness: Freshness,
@@ -29,10 +29,10 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Reads the current catalog and finds the caller in it.
+    /// Takes a snapshot and resolves the caller in it.
     pub(super) fn now(gateway: &Gateway, call: &Invocation, record: &mut CallRecord) -> Self {
         if let Target::Step(step) = &call.target {
-            // The record of a step has the caller and the catalog of its composition.
+            // The record of a step already has the caller and catalog of its composition.
             return Self {
                 freshness: gateway.watchman().look(),
                 snapshot: gateway.views().now(),
@@ -50,7 +50,7 @@ impl Moment {
     }
 
     fn of(gateway: &Gateway, claim: &HeaderClaim, client: Option<Arc<ClientInfo>>) -> Self {
-        // The age first: it must not be younger than the catalog.
+        // Read first: the age must not be younger than the snapshot.
         let freshness = gateway.watchman().look();
         let snapshot = gateway.views().now();
         let caller = gateway.identify(&snapshot, claim, client);
@@ -58,10 +58,10 @@ impl Moment {
         Self { freshness, snapshot, caller: Some(caller), principal }
     }
 
-    /// Resolves the caller's name of the target. An invisible target is unknown.
+    /// Resolves the caller's name of the target, and checks the scopes of the request in the same
+    /// snapshot.
     ///
-    /// Scopes are checked on the same catalog. A tool that the caller may not call reveals no scopes of
-    /// its own.
+    /// Invisible targets are reported as unknown, and reveal no scopes of their own.
     pub(super) fn route(&self, gateway: &Gateway, call: &Invocation) -> Result<Route, Error> {
         let is_ready = || self.snapshot.has_catalog().then_some(()).ok_or(Error::NoCatalog);
         match &call.target {
@@ -118,7 +118,7 @@ impl Moment {
     }
 }
 
-/// Checks the scopes of a tool and of all tools inside it for a request that continues another one.
+/// Checks the scopes for a tool and its inner tools. For requests that continue an earlier call.
 pub(crate) fn check_scopes(
     gateway: &Gateway,
     parts: &Parts,
@@ -133,7 +133,6 @@ pub(crate) fn check_scopes(
     gateway.doorkeeper().check_scopes(parts, (Method::CallTool.as_str(), Some(tool)), &tools)
 }
 
-/// The names of a tool and of all tools inside it.
 fn tools_of(offer: &Offer) -> BTreeSet<Name> {
     let mut tools = offer.composed().map(|composed| composed.reach().clone()).unwrap_or_default();
     tools.insert(offer.name().clone());

@@ -1,4 +1,3 @@
-//! The input of a tool: mirrored headers, hidden fields, the schema and defaults.
 
 use gateway_protocol::content;
 
@@ -33,7 +32,7 @@ pub(super) async fn prepare<'a>(
         }
     }
     validate::input(gateway, offer, (&arguments, &call.context), record).await?;
-    // The validation reports more, but it may only warn.
+    // Validation reports more, but it can be configured to warn only.
     for field in offer.hidden() {
         if field.is_obstructed(arguments.members()?) {
             return Err(Error::HiddenField { pointer: field.pointer() });

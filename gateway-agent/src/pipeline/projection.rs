@@ -1,10 +1,9 @@
-//! Tools whose result is a projection of their upstream's (`outputTransform`): what the upstream is
-//! told of the caller, and what the caller gets of the upstream.
+//! Projection of results (`outputTransform`).
 //!
-//! It fails closed. Whatever of a result could hold what the projection leaves out stays here: a
-//! result becomes the projected object and the same as text, a failure keeps its texts, a question
-//! what is needed to answer it, progress its numbers; `_meta`, log messages, tasks and the data of
-//! JSON-RPC errors do not pass.
+//! It fails closed: data that the projection omits never reaches the caller. A result becomes the
+//! projected object and its text; an error keeps its texts; a question keeps the parts needed to
+//! answer it; progress keeps its numbers. `_meta`, log messages, tasks and the data of JSON-RPC
+//! errors are removed.
 
 use gateway_protocol::{
     content,
@@ -20,24 +19,24 @@ use serde_json::{Value, value::RawValue};
 
 use super::{Error, Invocation};
 
-/// Why a result could not be projected. No message repeats a value.
+/// Why a projection failed. Messages contain no values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// There is nothing to project.
+    /// The result has no content to project.
     #[error("there is no structuredContent, and no text")]
     NoContent,
-    /// The text is there, but it is no JSON.
-    #[error("there is no structuredContent, and the first text is no JSON")]
+    /// The first text is not JSON.
+    #[error("there is no structuredContent, and the first text is not JSON")]
     NoJson,
-    /// The result cannot be read.
-    #[error("the result cannot be read in one way only")]
+    /// The result has repeated member names.
+    #[error("the result is ambiguous")]
     Unreadable,
-    /// The paths do not fit.
+    /// The mappings do not match the result.
     #[error("outputTransform {0}")]
     Mappings(#[from] eval::Error),
 }
 
-/// What the upstream is told of a call whose result is projected.
+/// The parts of a call that the upstream receives.
 pub(super) struct Shielded {
     pub(super) context: Context,
     pub(super) params: Vec<Param>,
@@ -45,7 +44,8 @@ pub(super) struct Shielded {
 }
 
 impl Shielded {
-    /// Without tasks, whose results would come past this, and with a narrower way back.
+    /// Without tasks, whose results would bypass the projection, and with a client channel for
+    /// numbers only.
     pub(super) fn of(call: &Invocation, params: &[Param]) -> Self {
         let params = params.iter().filter(|param| &*param.name != "task");
         Self {
@@ -56,7 +56,7 @@ impl Shielded {
     }
 }
 
-/// What of an upstream's answer goes on to the caller.
+/// Projects the answer of an upstream.
 pub(super) fn outcome(
     mappings: &Mappings,
     (outcome, context): (Result<RawResult, Error>, &Context),
@@ -69,7 +69,7 @@ pub(super) fn outcome(
             Ok(projected(mappings, &result, max_bytes)?)
         }
         Err(Error::Upstream(gateway_upstream::Error::Rpc { code, message, data })) => {
-            // What a client would have to declare is nothing of the tool's.
+            // The data of this error lists client capabilities, which reveal nothing of the result.
             let data = data.filter(|_| code == code::MISSING_CLIENT_CAPABILITY);
             Err(gateway_upstream::Error::Rpc { code, message, data }.into())
         }
@@ -94,7 +94,7 @@ fn projected(
             }
             ResultType::InputRequired
         }
-        // No upstream was told that there may be tasks.
+        // The upstream was not offered tasks.
         ResultType::Task => return Err(Failure::Unreadable),
         ResultType::Absent | ResultType::Complete if result.is_error => {
             out.raw("content", &content::texts(&members)).raw("isError", "true");
@@ -110,7 +110,7 @@ fn projected(
     Ok(RawResult { result: raw, result_type, has_meta: false, ..*result })
 }
 
-/// What is projected: the structured content, or else the first text as JSON.
+/// Returns the value to project: the structured content, or the first text as JSON.
 fn input(members: &Object<'_>) -> Result<Value, Failure> {
     if let Some(raw) = content::structured(members) {
         return serde_json::from_str(raw.get()).map_err(|_| Failure::Unreadable);

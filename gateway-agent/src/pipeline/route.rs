@@ -19,7 +19,7 @@ use crate::{
     view::{Audience, Offer, Sight},
 };
 
-/// The standing of a caller without a matching declaration.
+/// The standing of a caller without a matching dependency.
 fn undeclared(caller: &Caller) -> Standing {
     match caller.identity() {
         Identity::Agent(_) => Standing::Undeclared,
@@ -29,8 +29,8 @@ fn undeclared(caller: &Caller) -> Standing {
     }
 }
 
-/// Returns the audience of a caller's list: the agent's declarations, or the tools of unknown
-/// callers. Undeclared tools are never listed, even if the policy allows to call them.
+/// Returns the audience of a caller's list: the agent's dependencies, or all tools for unidentified
+/// callers. Undeclared tools are never listed, even if the policy allows calls to them.
 pub(super) fn audience(policy: RuntimeValidation, caller: &Caller) -> Audience {
     match caller.identity() {
         Identity::Agent(agent) => Audience::Agent(agent.clone()),
@@ -41,7 +41,6 @@ pub(super) fn audience(policy: RuntimeValidation, caller: &Caller) -> Audience {
     }
 }
 
-/// The resolved target of an operation.
 #[derive(Debug)]
 pub(super) enum Route {
     Tool(Offered),
@@ -49,7 +48,7 @@ pub(super) enum Route {
     Task(TaskRoute),
 }
 
-/// A prompt or resource of a server that the caller is shown.
+/// A prompt or resource that is visible to the caller.
 #[derive(Debug)]
 pub(super) struct FeatureRoute {
     pub(super) method: Method,
@@ -58,7 +57,7 @@ pub(super) struct FeatureRoute {
     pub(super) subject: Arc<str>,
 }
 
-/// A task of the caller. The caller must still be allowed to call the tool that began it.
+/// A task of the caller, who must still be authorized for the tool that started it.
 #[derive(Debug)]
 pub(super) struct TaskRoute {
     pub(super) method: Method,
@@ -74,7 +73,7 @@ impl Route {
         if let Self::Tool(Offered { offer, .. }) = self { Some(offer) } else { None }
     }
 
-    /// The called server, if it is not a tool's.
+    /// The server of a prompt, resource or task.
     pub(super) fn server(&self) -> Option<&Key> {
         match self {
             Self::Tool(_) => None,
@@ -94,15 +93,15 @@ pub(super) struct Admission {
     pub(super) permit: Option<Permit>,
 }
 
-/// A tool under a name that a caller used, and the caller's standing.
+/// A tool, and the standing of the caller that named it.
 #[derive(Debug)]
 pub(super) struct Offered {
     pub(super) offer: Arc<Offer>,
     pub(super) standing: Standing,
 }
 
-/// Finds the tool that a caller may call under a name. A declaration of the agent selects its exact
-/// version; other callers get the newest version.
+/// Finds a tool by the caller's name of it. A dependency of the agent selects its exact version;
+/// other callers get the newest version.
 pub(super) fn offered(
     policy: RuntimeValidation,
     caller: &Caller,
@@ -117,7 +116,6 @@ pub(super) fn offered(
     Ok(Offered { offer, standing })
 }
 
-/// Authorizes an operation.
 pub(super) fn admit(
     policy: RuntimeValidation,
     freshness: &Freshness,

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::{Gateway, steps::Runner};
 use crate::audit::Lineage;
 
-/// Compensates all sagas that a crash interrupted, in the current Tokio runtime.
+/// Compensates the sagas that a crash interrupted. Needs a Tokio runtime.
 pub(crate) fn recover_sagas(gateway: &Arc<Gateway>) {
     gateway_compose::recover(gateway.compositions(), &host(gateway));
 }

@@ -48,7 +48,6 @@ pub(super) async fn send(
     }
 }
 
-/// An operation on its way.
 #[derive(Clone, Copy)]
 struct Sending<'a> {
     gateway: &'a Arc<Gateway>,
@@ -122,7 +121,7 @@ impl Sending<'_> {
         let result = self.request(method, permit, record).await;
         let result = result.map_err(|error| names.in_error(error))?;
         input::check(&result, &call.context)?;
-        // The tool can have moved to another server since.
+        // The registry can have moved the tool to another server since.
         if offered.offer.server() == Some(&task.server) {
             task::check(gateway, &offered.offer, (method, &call.context, &result), record).await?;
         }
@@ -137,7 +136,7 @@ impl Sending<'_> {
         record: &mut CallRecord,
     ) -> Result<Outcome, Error> {
         let Self { gateway, call, .. } = *self;
-        // A composition must not start before all its parts have a target.
+        // A composition must not start if one of its tools has no target.
         if let Some(server) = offer.missing_target() {
             return Err(gateway_upstream::Error::NotConfigured { server: server.clone() }.into());
         }
@@ -228,8 +227,8 @@ impl Sending<'_> {
     }
 }
 
-/// The parts of a call that the upstream receives beside the arguments. A projection of the result
-/// removes what would bypass it.
+/// The parts of a call for the upstream, beside the arguments. For a projected tool they exclude
+/// everything that could bypass the projection.
 #[derive(Clone, Copy)]
 pub(super) struct Onward<'a> {
     params: &'a [mcp::Param],

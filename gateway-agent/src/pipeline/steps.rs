@@ -1,4 +1,4 @@
-//! The steps of compositions: each runs through the pipeline as its caller.
+//! The steps of compositions. Each runs through the pipeline as the composition's caller.
 
 use std::sync::Arc;
 
@@ -17,7 +17,6 @@ use crate::{
     view::{Composed, Offer},
 };
 
-/// The call of a composed tool.
 pub(super) struct Composition<'a> {
     pub(super) gateway: &'a Arc<Gateway>,
     pub(super) composed: &'a Arc<Composed>,
@@ -27,7 +26,6 @@ pub(super) struct Composition<'a> {
 }
 
 impl Composition<'_> {
-    /// Runs the composition.
     pub(super) async fn call(
         self,
         mut arguments: Arguments<'_>,
@@ -64,7 +62,6 @@ impl Composition<'_> {
     }
 }
 
-/// Runs the steps of one run of a composition.
 #[derive(Debug, Clone)]
 pub(super) struct Runner {
     pub(super) gateway: Arc<Gateway>,
@@ -101,7 +98,8 @@ impl StepRunner for Runner {
                     scope: scope.clone(),
                 }),
                 params: Vec::new(),
-                // The composition reads the result and drops it before the step ends.
+                // Steps drop their results before they end, so their buffers count for the step
+                // only.
                 context: self.context.of_step(),
                 client: self.client.as_ref().map(Side::for_questions),
                 answers: Answers::InPlace,
@@ -127,7 +125,7 @@ impl StepRunner for Runner {
     fn progress(&self, finished: u32, message: &str) {
         let Some(client) = &self.client else { return };
         let mut told = ObjectWriter::with_capacity(96);
-        // The surface knows the client's token.
+        // The surface replaces the token by the client's own.
         told.raw("progressToken", "0").raw("progress", &finished.to_string());
         told.string("message", message);
         let told = RawValue::from_string(told.finish_string()).ok();

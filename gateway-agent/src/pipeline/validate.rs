@@ -1,7 +1,6 @@
-//! Validating arguments and results against their schemas, by the configured modes.
+//! Validation of arguments and results by the configured modes.
 //!
-//! A long text is validated on another thread: a hundred thousand values take some ten milliseconds.
-//! So is a short one whose schema makes it costly.
+//! Long texts and costly schemas are validated on a worker thread: 100,000 values take about 10 ms.
 
 use std::sync::{Arc, LazyLock};
 
@@ -21,17 +20,16 @@ use crate::{
     workers::Workers,
 };
 
-/// Longest text that is validated where the connection is served, in bytes: it has at most some
-/// thousand values.
+/// Longest text that is validated on the connection's thread, in bytes: a few thousand values.
 const SHORT: usize = 16 * 1024;
-/// Most steps of a validation where the connection is served: about half a millisecond.
+/// Maximum validation steps on the connection's thread: about 0.5 ms.
 const SHORT_STEPS: u64 = 20_000;
 
 /// Absent arguments.
 static EMPTY: LazyLock<Box<RawValue>> =
     LazyLock::new(|| RawValue::from_string("{}".to_owned()).expect("an empty object is JSON"));
 
-/// Checks the arguments as the caller sent them against the schema as the caller sees it.
+/// Validates the arguments against the schema that the caller sees.
 pub(super) async fn input(
     gateway: &Gateway,
     offer: &Offer,
@@ -60,7 +58,7 @@ pub(super) async fn input(
     error.map_or(Ok(()), |error| refuse(mode, error))
 }
 
-/// Checks the structured result. A schema that cannot be used says nothing about the result.
+/// Validates the structured result. An invalid schema rejects nothing.
 pub(super) async fn output(
     gateway: &Gateway,
     offer: &Offer,
@@ -71,7 +69,7 @@ pub(super) async fn output(
     let members = Object::parse(result).unwrap_or_default();
     let checked = match members.find("structuredContent") {
         Some(instance) => check(gateway, schema, (instance, context)).await,
-        None => violation("there is no structuredContent"),
+        None => violation("structuredContent is missing"),
     };
     let checked = match checked {
         Err(Failed::Ambiguous(what)) => violation(&what),
@@ -102,7 +100,7 @@ fn refuse(mode: Mode, error: Error) -> Result<(), Error> {
 
 enum Failed {
     Unusable(String),
-    /// The text has no value, or more than one.
+    /// The text is not valid JSON, or has repeated member names.
     Ambiguous(String),
     Violations(Vec<Violation>),
 }
@@ -116,7 +114,7 @@ async fn check(
     validate(gateway.workers(), context.payer(), (validator, instance)).await
 }
 
-/// Validates a short text here as far as a few steps go, and everything else on a worker thread.
+/// Validates a short text here within [`SHORT_STEPS`], and everything else on a worker thread.
 async fn validate(
     workers: &Workers,
     caller: &Principal,
@@ -131,7 +129,7 @@ async fn validate(
     workers.run(caller, move || judge(&validator, &text)).await
 }
 
-/// `None` if it takes more than [`SHORT_STEPS`].
+/// Returns `None` if it needs more than [`SHORT_STEPS`].
 fn judge_briefly(validator: &Compiled, text: &RawValue) -> Option<Result<(), Failed>> {
     match read(validator, text) {
         Ok((validator, instance)) => {

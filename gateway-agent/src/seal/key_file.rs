@@ -1,8 +1,8 @@
-//! The file with the keys: the gateway's own beside the cache, or one that several gateways share.
+//! The key file: the gateway's own next to the cache, or one shared by several gateways.
 //!
-//! Each line has a key in base64url. The first one seals, all open. In its own file the gateway writes
-//! when it made a key, and makes a new one after [`ROTATION`]. A key without a time is an operator's,
-//! and stays.
+//! Each line contains a key in base64url. The first one encrypts, all decrypt. In its own file the
+//! gateway stores the creation time of each key, and rotates the key after [`ROTATION`]. A key
+//! without a time was set by an operator and is not rotated.
 
 use std::{
     fmt::Write as _,
@@ -23,33 +23,31 @@ use crate::{
 
 /// Age after which the gateway rotates its own key.
 const ROTATION: Duration = Duration::from_hours(30 * 24);
-/// Keys in the gateway's own file. An id opens for at least twice [`ROTATION`].
+/// Number of keys in the gateway's own file. An id is valid for at least twice [`ROTATION`].
 const OWN_KEYS: usize = 3;
-/// Most keys in a file.
+/// Maximum number of keys.
 const MOST_KEYS: usize = 8;
-/// Largest file, in bytes.
+/// Maximum file size, in bytes.
 const FILE_BYTES: u64 = 4096;
-/// Between two looks at the file.
+/// Polling interval of the file.
 const REFRESH: Duration = Duration::from_mins(1);
 
-/// Where the keys are.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyFile {
     path: PathBuf,
-    /// Whether it is the gateway's own: made where it is missing, and rotated.
+    /// Whether the file belongs to the gateway, which creates it and rotates the key.
     is_own: bool,
 }
 
-/// One line of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
     key: Key,
-    /// When the gateway made it, in seconds since 1970.
+    /// Creation time by the gateway, in Unix seconds.
     made: Option<u64>,
 }
 
 impl KeyFile {
-    /// `sessionKeyFile`, or the file beside the cache.
+    /// `sessionKeyFile`, or the file next to the cache.
     pub(crate) fn new(configured: Option<&Path>, cache: &Path) -> Self {
         match configured {
             Some(path) => Self { path: path.to_owned(), is_own: false },
@@ -57,23 +55,23 @@ impl KeyFile {
         }
     }
 
-    /// A sealer with the keys of the file. If the file can be neither read nor made, which is logged, its key
-    /// ends with the process. Blocks.
+    /// Creates a sealer with the keys of the file. If the file can be neither read nor created,
+    /// logs an error and uses a temporary key. Blocks.
     pub(crate) fn open(&self) -> Sealer {
         match self.load(clock::now()) {
             Ok(keys) => Sealer::with(&keys),
             Err(e) => {
                 tracing::error!(
                     path = %self.path.display(),
-                    "the keys of session and task ids cannot be used: {e}. Ids from before a restart \
-                     are unknown. Correct the file, or delete it for a new key"
+					"cannot use the key file of session and task ids: {e}. Ids become invalid at a restart. \\
+					 Correct the file, or delete it to create a new key"
                 );
                 Sealer::random()
             }
         }
     }
 
-    /// Reads the file again every [`REFRESH`], and rotates the gateway's own key.
+    /// Reads the file every [`REFRESH`], and rotates the gateway's own key.
     pub(crate) async fn keep(self, sealer: Arc<Sealer>) {
         let mut is_broken = false;
         loop {
@@ -86,7 +84,7 @@ impl KeyFile {
                 }
                 Ok(Err(e)) if !std::mem::replace(&mut is_broken, true) => {
                     let path = self.path.display();
-                    tracing::warn!(%path, "the keys of session and task ids stay as they are: {e}");
+                    tracing::warn!(%path, "cannot reload the key file of session and task ids, the current keys stay in use: {e}");
                 }
                 Ok(Err(_)) | Err(_) => {}
             }
@@ -114,7 +112,7 @@ impl KeyFile {
     }
 }
 
-/// Checks a file that the configuration names. Blocks.
+/// Validates a configured file. Blocks.
 pub(crate) fn check(path: &Path) -> Result<(), String> {
     read(path).map(drop).map_err(|e| e.to_string())
 }
@@ -122,7 +120,7 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
 fn read(path: &Path) -> io::Result<Vec<Entry>> {
     let found = fs::metadata(path)?;
     if !found.is_file() || found.len() > FILE_BYTES {
-        return Err(io::Error::other(format!("it must be a file of at most {FILE_BYTES} bytes")));
+        return Err(io::Error::other(format!("must be a regular file of at most {FILE_BYTES} bytes")));
     }
     let text = fs::read_to_string(path)?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
@@ -134,7 +132,7 @@ fn read(path: &Path) -> io::Result<Vec<Entry>> {
         })
         .collect::<Result<_, _>>()?;
     if entries.is_empty() || entries.len() > MOST_KEYS {
-        return Err(io::Error::other(format!("it must have 1 to {MOST_KEYS} keys, one a line")));
+        return Err(io::Error::other(format!("must have 1 to {MOST_KEYS} keys, one per line")));
     }
     Ok(entries)
 }

@@ -1,6 +1,5 @@
-//! Connections: HTTP/1 with keep-alive, over TLS where there is a certificate. They are bounded in
-//! number, in the size and the time of what a client sends, in the time that it does not read, and
-//! drained at the end.
+//! HTTP/1.1 connections with keep-alive and optional TLS. Their number, request sizes, request
+//! times and minimum read rate are limited, and they are drained at shutdown.
 //!
 //! HTTP/2 is not supported.
 
@@ -30,31 +29,31 @@ use super::{
 };
 use crate::{capacity, health, identity::proof::PeerCertificate};
 
-/// How long the head of a request may take, and so how long an idle connection is kept.
+/// Timeout of a request head, and so the idle timeout of a connection.
 const HEAD: Duration = Duration::from_secs(30);
-/// How long the handshake of TLS may take, with the wait for other handshakes of the address.
+/// Timeout of a TLS handshake, including the wait for other handshakes of the address.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How many handshakes of one address run at the same time.
+/// Maximum concurrent handshakes per address.
 const HANDSHAKES: usize = 64;
-/// Largest head of a request, in bytes.
+/// Maximum size of a request head, in bytes.
 const HEAD_BYTES: usize = 16 * 1024;
-/// The slowest reading of an answer: 17 KiB/s on average over half a minute.
+/// Minimum rate of reading a response: 17 KiB/s on average over 30 s.
 const PACE: Pace = Pace { time: Duration::from_secs(30), bytes: 512 * 1024 };
-/// How long to wait when no connection can be accepted (no file descriptors, say).
+/// Delay after a failed `accept`, for instance without free file descriptors.
 const BREATHER: Duration = Duration::from_millis(100);
-/// How long nothing must have failed before it is said that connections are accepted again.
+/// Period without failures before recovery is logged.
 const CALM: Duration = Duration::from_secs(1);
 
-/// Where callers come in.
+/// A bound listener with its limits.
 pub(super) struct Door {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<Acceptor>,
     pub(super) lanes: Arc<Lanes>,
-    /// Most connections of one address.
+    /// Maximum connections per address.
     pub(super) of_address: usize,
 }
 
-/// Serves until `stop`; then lets calls that have begun finish, until `cut`.
+/// Serves until `stop`, then lets running calls finish until `cut`.
 pub(super) async fn serve(
     Door { listener, tls, lanes, of_address }: Door,
     router: Router,
@@ -72,9 +71,9 @@ pub(super) async fn serve(
         };
         match accepted {
             Ok((stream, peer, place)) => {
-                // One freed descriptor does not end the shortage.
+                // One successful `accept` does not end a shortage of file descriptors.
                 if failed.take_if(|failed| failed.elapsed() >= CALM).is_some() {
-                    tracing::info!("connections are accepted again");
+                    tracing::info!("accepting connections again");
                 }
                 let Some(address) = addresses.admit(peer.ip()) else {
                     health::connection_rejected();
@@ -89,7 +88,7 @@ pub(super) async fn serve(
             Err(e) => {
                 if failed.replace(Instant::now()).is_none() {
                     tracing::warn!(
-                        "a connection could not be accepted, trying again every {} ms: {e}",
+                        "cannot accept a connection, retrying every {} ms: {e}",
                         BREATHER.as_millis()
                     );
                 }
@@ -98,7 +97,7 @@ pub(super) async fn serve(
         }
     }
     drop(listener);
-    // All connections end before the upstreams do: an interrupted call is cancelled there.
+    // Connections end before upstreams stop, so that aborted calls are cancelled upstream.
     let _ = cut.run_until_cancelled(graceful.shutdown()).await;
     cut.cancel();
     let _ = room.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await;
@@ -110,30 +109,29 @@ async fn accept(
 ) -> io::Result<(std::net::TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
-    // It goes to another runtime.
+    // The stream moves to another Tokio runtime.
     Ok((stream.into_std()?, peer, place))
 }
 
-/// One connection and its place among those allowed.
 struct Connection {
     router: Router,
     peer: SocketAddr,
     tls: Option<Acceptor>,
     stop: CancellationToken,
-    /// Cancelled when there is no more time for what has begun.
+    /// Cancelled when the drain timeout expires.
     cut: CancellationToken,
-    /// Among all connections, and among those of its address.
+    /// The slots in the limits of all connections and of the address.
     place: (OwnedSemaphorePermit, AddressPlace),
 }
 
 impl Connection {
-    /// Shakes hands where there is TLS, unless it is time to stop.
+    /// Completes the TLS handshake, if TLS is configured, and serves.
     async fn run(self, stream: std::net::TcpStream, watcher: Watcher) {
         let stream = match TcpStream::from_std(stream) {
             Ok(stream) => stream,
-            Err(e) => return tracing::warn!(peer = %self.peer, "a connection was lost: {e}"),
+            Err(e) => return tracing::warn!(peer = %self.peer, "cannot use a connection: {e}"),
         };
-        // Without it answers wait for acknowledgements; where it fails they do.
+        // Without this option, responses wait for acknowledgements (Nagle's algorithm).
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else { return self.serve(stream, None, watcher).await };
         let accepted = timeout(HANDSHAKE, async {
@@ -165,7 +163,7 @@ impl Connection {
         let connection = http.serve_connection(stream, TowerToHyperService::new(service));
         let served = self.cut.run_until_cancelled(watcher.watch(connection)).await;
         if let Some(Err(e)) = served {
-            tracing::debug!(%peer, "a connection broke: {e}");
+            tracing::debug!(%peer, "a connection failed: {e}");
         }
     }
 }

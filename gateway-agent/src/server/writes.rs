@@ -1,4 +1,4 @@
-//! A stream whose other side must read, so that a slow client does not hold an answer for long.
+//! A stream that requires its peer to read, so that slow clients do not hold responses in memory.
 
 use std::{
     io::{self, IoSlice},
@@ -12,23 +12,23 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// The slowest reading that is accepted while an answer waits.
+/// The minimum read rate while a response waits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// The interval.
-    pub(super) time: Duration,
-    /// Bytes to read in each interval, unless fewer are left.
+	/// Length of the interval.
+	pub(super) time: Duration,
+    /// Minimum bytes per interval, unless fewer remain.
     pub(super) bytes: usize,
 }
 
-/// A stream whose writes fail when its other side reads more slowly than the pace.
+/// A stream whose writes fail if its peer reads below the minimum rate.
 #[derive(Debug)]
 pub(super) struct TimelyWrites<S> {
     stream: S,
     pace: Pace,
-    /// Runs from the first write that waits until enough, or everything, is written.
+    /// Set from the first blocked write until enough, or everything, is written.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Bytes written since the deadline runs.
+    /// Bytes written since the deadline was set.
     written: usize,
 }
 
@@ -129,7 +129,7 @@ mod tests {
 
     const PACE: Pace = Pace { time: Duration::from_millis(400), bytes: 64 };
 
-    /// Reads this number of bytes ten times per interval until the other side closes.
+    /// Reads `bytes` ten times per interval until the peer closes.
     async fn read_at(bytes: usize, mut stream: DuplexStream) {
         let mut part = vec![0; bytes];
         while stream.read(&mut part).await.is_ok_and(|read| read > 0) {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn client_that_reads_nothing_is_cut_off() {
+    async fn write_fails_when_client_reads_nothing() {
         let (ours, theirs) = duplex(16);
         let reading = async move {
             let _theirs = theirs;
@@ -161,20 +161,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn client_below_the_pace_is_cut_off() {
+    async fn write_fails_below_minimum_rate() {
         let (ours, theirs) = duplex(16);
         let cut = write(1_000, read_at(3, theirs), ours).await.unwrap_err();
         assert_eq!(cut.kind(), io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]
-    async fn client_above_the_pace_is_served() {
+    async fn write_succeeds_above_minimum_rate() {
         let (ours, theirs) = duplex(16);
         write(1_000, read_at(16, theirs), ours).await.unwrap();
     }
 
     #[tokio::test]
-    async fn pauses_between_answers_do_not_count() {
+    async fn pauses_between_responses_do_not_count() {
         let (ours, theirs) = duplex(16);
         tokio::spawn(read_at(16, theirs));
         let mut stream = TimelyWrites::new(ours, PACE);

@@ -1,8 +1,8 @@
-//! From the bytes of a registry file to the catalog that is served: a verified copy of a registry,
-//! or a plain file that somebody wrote.
+//! Converts the bytes of a registry file to a catalog: a verified export of a registry, or a plain
+//! file.
 //!
-//! A plain file has no history of its own. It becomes the registry `file`, whose revision counts
-//! the contents that this gateway has seen.
+//! A plain file has no history. It becomes the registry `file`, whose revision counts the contents
+//! that this gateway has loaded.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,56 +22,56 @@ use crate::{
     startup::{self, Refused, StartupValidation},
 };
 
-/// The registry of plain files.
+/// The registry id of plain files.
 pub(super) const PLAIN: &str = "file";
 
-/// Why the content of a source is not served.
+/// Why a file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum Rejected {
-    /// A copy of a registry that does not verify.
+    /// An export that fails verification.
     #[error(transparent)]
     Export(Box<InvalidExport>),
-    /// A plain file that is not a registry file.
+    /// A plain file with errors.
     #[error("not a registry file:{}", list(.0))]
     File(Vec<Diagnostic>),
-    /// It has findings that the configuration does not let pass.
+    /// Findings that the configuration treats as errors.
     #[error(transparent)]
     Findings(#[from] Refused),
-    /// It is not what the pinned key has signed.
+    /// The signature of the required key is missing or invalid.
     #[error(transparent)]
     NotAdmitted(#[from] NotAdmitted),
-    /// A plain file, which nobody signs.
+    /// A plain file, which cannot be signed.
     #[error(
-        "it is a plain registry file, which carries no signature, and `registry.key` wants one; use an \
-         export (`registryctl export`, `/registry.json`), or take `registry.key` out"
+		"a plain registry file has no signature, but `registry.key` requires one; use an export \\
+		 (`registryctl export`, `/registry.json`), or remove `registry.key`"
     )]
     PlainFile,
-    /// It belongs to another registry.
+    /// The file belongs to another registry.
     #[error(
-        "it is of registry `{found}`, but `{served}` is served; if the registry was replaced on \
-         purpose, stop the gateway, delete its cache (with .previous and .log) and start it again"
+		"the file belongs to registry `{found}`, but the cache belongs to `{served}`; if the registry \\
+		 was replaced on purpose, stop the gateway, delete its cache (with .previous and .log) and restart it"
     )]
     OtherRegistry {
-        /// Whose catalog is served.
-        served: RegistryId,
-        /// Whose this is.
+		/// The served registry.
+		served: RegistryId,
+        /// The registry of the file.
         found: RegistryId,
     },
-    /// It is older than what is served.
+    /// The file is older than the served catalog.
     #[error(
-        "it is of revision {found}, but {served} is served already; to go back on purpose, stop \
-         the gateway, delete its cache (with .previous and .log) and start it again"
+		"the file has revision {found}, but revision {served} is already served; to roll back on \\
+		 purpose, stop the gateway, delete its cache (with .previous and .log) and restart it"
     )]
     Older {
-        /// Which revision is served.
-        served: Revision,
-        /// Which this is.
+		/// The served revision.
+		served: Revision,
+        /// The revision of the file.
         found: Revision,
     },
     /// The same revision with another history.
     #[error(
-        "its history differs from what is served at revision {0}; if the registry was restored on \
-         purpose, stop the gateway, delete its cache (with .previous and .log) and start it again"
+		"the history differs from the served catalog at revision {0}; if the registry was restored on \\
+		 purpose, stop the gateway, delete its cache (with .previous and .log) and restart it"
     )]
     OtherHistory(Revision),
 }
@@ -83,13 +83,13 @@ fn list(found: &[Diagnostic]) -> String {
     })
 }
 
-/// That the import repairs the file of this name, if it does.
+/// The finding that names the import command, if it can repair the file.
 fn remedy(bytes: &[u8], name: &str) -> Option<Diagnostic> {
     registry_import::remedy(&parse_json(bytes).ok()?, name)
 }
 
-/// Takes the content of a source into the cache, unless it is what is served already. Bytes that
-/// are rejected change nothing. `name` is the file's, for remedies.
+/// Loads a file into the cache, unless it is already served. A rejected file changes nothing.
+/// `name` is the file name, for remedies.
 pub(super) fn take(
     cache: &Cache,
     (name, bytes): (&str, &[u8]),
@@ -119,7 +119,7 @@ pub(super) fn take(
     Ok(())
 }
 
-/// Whether the file claims to be a verified copy: then it must be one.
+/// Whether the file claims to be an export.
 fn is_export(bytes: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Members {
@@ -134,7 +134,7 @@ fn is_export(bytes: &[u8]) -> bool {
     })
 }
 
-/// Whether a catalog may follow on what is served.
+/// Checks that a catalog can follow the served one.
 fn check_place(cache: &Cache, catalog: &Catalog) -> Result<(), Rejected> {
     if !cache.has_catalog() {
         return Ok(());
@@ -188,7 +188,7 @@ fn read_plain((name, bytes): (&str, &[u8]), modes: StartupValidation) -> Result<
     Ok(records)
 }
 
-/// Plain files know no times, and get their revisions later.
+/// Plain files contain no times; revisions are assigned later.
 const BEGINNING: (Revision, Timestamp) = (Revision(0), Timestamp::EPOCH);
 
 fn fresh(document: Arc<registry_core::Document>) -> Record {
@@ -197,7 +197,7 @@ fn fresh(document: Arc<registry_core::Document>) -> Record {
     Record { document, owner: PLAIN.into(), registered, registered_at, lifecycle }
 }
 
-/// The catalog of a plain file after what is served; `None` if it says the same.
+/// The next catalog of a plain file. `None` if nothing changed.
 fn next_plain(cache: &Cache, records: Plain) -> Result<Option<Catalog>, Rejected> {
     let registry = RegistryId::new(PLAIN);
     let served = cache.current();
@@ -234,7 +234,7 @@ fn is_same(old: &Record, new: &Record) -> bool {
         && old.lifecycle.notice == new.lifecycle.notice
 }
 
-/// The record as it was if it is the same, else dated to this revision.
+/// An unchanged record keeps its revisions, a changed one gets the current revision.
 fn since(served: &Catalog, key: &Key, record: Record, revision: Revision) -> Record {
     match served.find(key) {
         Some(old) if is_same(old, &record) => Record::clone(old),

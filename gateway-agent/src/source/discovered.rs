@@ -1,9 +1,8 @@
-//! The catalog of a gateway without a registry: the MCP servers of `mcpServers` as they list
-//! themselves.
+//! The catalog of a gateway without a registry: the discovered MCP servers of `mcpServers`.
 //!
 //! The lists of each server become its registration, which replaces the previous one. A server that
-//! was not reached yet keeps its registration of the last run. The registry file beside the cache has
-//! all of them, for `registryctl apply`.
+//! was not reached yet keeps the registration of the last run. The registry file next to the cache
+//! contains all of them, for `registryctl apply`.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -39,65 +38,64 @@ use crate::{
 
 /// `metadata.managedBy` of discovered documents.
 const MANAGER: &str = "discovered";
-/// The key of `metadata` of a discovered server with the digest of what it was discovered from.
+/// The `metadata` key with the digest of the server's program or URL.
 const ORIGIN: &str = "discoveredFrom";
-/// How long the start waits for the first lists.
+/// Maximum wait for the first lists at start.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a change waits for other changes.
+/// Delay that combines several changes.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The interval between two looks at servers that do not answer yet.
+/// Polling interval of unreachable servers.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// `mcpServers`.
+/// The `mcpServers` section.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiscoveryConfig {
-    /// The file.
-    pub file: PathBuf,
+	/// The servers file.
+	pub file: PathBuf,
     /// The servers in the order of the file.
     pub servers: Vec<DiscoveredServer>,
-    /// Whether names of tools begin with their server's name.
+    /// Whether tool names have their server's name as prefix.
     pub has_prefix: bool,
-    /// The problems of the servers that were left out.
+    /// The problems of skipped servers.
     pub left_out: Vec<String>,
 }
 
-/// A server of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredServer {
-    /// Its target.
-    pub id: TargetId,
+	/// The server's target.
+	pub id: TargetId,
     /// The digest of its program or URL.
     pub origin: Digest,
 }
 
-/// Discovers servers, and registers what they list.
+/// Discovers servers, and registers their lists.
 #[derive(Debug)]
 pub struct Discovery {
     config: watch::Receiver<Arc<DiscoveryConfig>>,
     upstreams: Arc<Upstreams>,
-    /// The registry file.
+    /// The path of the registry file.
     file: PathBuf,
-    /// The registrations that were made of the servers' lists.
+    /// The registrations of listed servers.
     known: HashMap<TargetId, Known>,
-    /// The servers that were connected for their lists alone, each once.
+    /// Servers that were connected only to list them; each is connected once.
     visited: HashMap<TargetId, Visit>,
-    /// The conflicts that the log has.
+    /// The logged conflicts.
     reported: BTreeSet<Conflict>,
     /// The input of the last registration.
     seen: Option<(Arc<Definitions>, Arc<DiscoveryConfig>)>,
     written: Option<Vec<u8>>,
-    /// Whether the log has that the registry file cannot be written.
+    /// Whether a failed write was logged.
     is_unwritten: bool,
 }
 
-/// A connection to a server for its lists alone.
+/// A connection to a server only to list it.
 #[derive(Debug)]
 struct Visit {
     origin: Digest,
     is_over: bool,
 }
 
-/// The registration of a server, and the lists that it was made of.
+/// A registration and the lists that it came from.
 #[derive(Debug)]
 struct Known {
     tools: Arc<Tools>,
@@ -107,8 +105,8 @@ struct Known {
 }
 
 impl Discovery {
-    /// Creates the discovery of these servers, which are among the upstreams. `file` is the path of the
-    /// registry file.
+    /// Creates the discovery of servers among the upstreams. `file` is the path of the registry
+    /// file.
     pub fn new(
         config: watch::Receiver<Arc<DiscoveryConfig>>,
         upstreams: Arc<Upstreams>,
@@ -127,8 +125,8 @@ impl Discovery {
         }
     }
 
-    /// Waits until each server has answered or failed, but not longer than 5 s, and registers what was
-    /// found. Returns at once if there is a catalog of the last run.
+    /// Waits up to 5 s until each server has answered or failed, then registers the results.
+    /// Returns immediately if the cache has a catalog.
     pub(super) async fn first(&mut self, feed: &Feed) -> Result<(), Rejected> {
         if feed.cache.has_catalog() {
             return Ok(());
@@ -137,7 +135,7 @@ impl Discovery {
         let deadline = Instant::now() + PATIENCE;
         let mut definitions = self.upstreams.definitions();
         while self.upstreams.health().iter().any(|t| matches!(t.state, TargetState::Connecting)) {
-            // A target that fails changes no definitions.
+            // A failing target does not change definitions.
             let _ = timeout_at(deadline.min(Instant::now() + PAUSE), definitions.changed()).await;
             if Instant::now() >= deadline {
                 break;
@@ -170,8 +168,7 @@ impl Discovery {
         Intake::new(feed.clone(), self.file.display().to_string())
     }
 
-    /// Connects servers that are not connected at start and whose tools are unknown; ends their
-    /// connections once they have listed them or failed.
+    /// Connects servers without `autoStart` whose tools are unknown, until they are listed or fail.
     fn visit(&mut self, catalog: &Catalog) {
         let definitions = self.upstreams.definitions().borrow().clone();
         let config = self.config.borrow().clone();
@@ -202,7 +199,7 @@ impl Discovery {
         }
     }
 
-    /// Registers what the servers list now.
+    /// Registers the current lists.
     async fn register(&mut self, intake: &mut Intake, feed: &Feed) -> Result<(), Rejected> {
         let definitions = self.upstreams.definitions().borrow().clone();
         let config = self.config.borrow().clone();
@@ -229,7 +226,7 @@ impl Discovery {
         if let Ok(Err(error)) = writing.await {
             if !self.is_unwritten {
                 let file = self.file.display();
-                tracing::warn!(%file, %error, "the discovered registry file cannot be written; free space, or name another directory with --data");
+                tracing::warn!(%file, %error, "cannot write the discovered registry file; free disk space, or set another directory with --data");
             }
             self.is_unwritten = true;
             return Ok(());
@@ -319,7 +316,7 @@ fn import(name: &Name, tools: &Tools, features: &Features, has_prefix: bool) -> 
         tracing::warn!(target.server = %name, at = repair.pointer, "{}", repair.what);
     }
     let mut draft = imported.draft;
-    // Without its own schema, a tool would be served with the one that was rejected.
+    // Without its own schema, a tool would be served with the rejected one.
     let has_schemas = |tool: &Value| {
         let own = live.tools.iter().find(|own| own["name"] == tool["source"]["tool"]);
         ["inputSchema", "outputSchema"].into_iter().all(|schema| {
@@ -333,7 +330,7 @@ fn import(name: &Name, tools: &Tools, features: &Features, has_prefix: bool) -> 
     draft
 }
 
-/// A server's registration without the tools that the rules reject.
+/// Removes the tools that the registry's rules reject.
 fn valid(id: &TargetId, draft: Draft) -> Draft {
     if errors(&draft).is_empty() {
         return draft;
@@ -342,7 +339,7 @@ fn valid(id: &TargetId, draft: Draft) -> Draft {
     let mut kept = Draft { servers: vec![server], ..Draft::default() };
     kept.provide_only(|_| false);
     if let Some(error) = errors(&kept).first() {
-        tracing::warn!(target.server = %id, "the server is left out: {error}");
+        tracing::warn!(target.server = %id, "server skipped: {error}");
         return Draft::default();
     }
     let mut names = BTreeSet::new();
@@ -353,7 +350,7 @@ fn valid(id: &TargetId, draft: Draft) -> Draft {
                 names.extend(alone.tools[0]["name"].as_str().map(str::to_owned));
                 kept.tools.extend(alone.tools);
             }
-            Some(error) => tracing::warn!(target.server = %id, "a tool is left out: {error}"),
+            Some(error) => tracing::warn!(target.server = %id, "tool skipped: {error}"),
         }
     }
     kept.servers.clone_from(&draft.servers);
@@ -361,8 +358,8 @@ fn valid(id: &TargetId, draft: Draft) -> Draft {
     kept
 }
 
-/// The errors of a draft by the rules of the registry. A tool whose server is not in the draft has
-/// none for that.
+/// The errors of a draft by the registry's rules, except for tools whose server is not in the
+/// draft.
 fn errors(draft: &Draft) -> Vec<Diagnostic> {
     let file = match RegistryFile::parse(&draft.write()) {
         Ok(file) => file,
@@ -373,7 +370,7 @@ fn errors(draft: &Draft) -> Vec<Diagnostic> {
     found.into_iter().filter(is_error).collect()
 }
 
-/// The digest of the inputs of a registration besides the server's lists.
+/// The digest of a registration's inputs besides the lists.
 fn stamp(origin: Digest, has_prefix: bool) -> String {
     Digest::of(format!("{origin} {has_prefix}").as_bytes()).to_string()
 }

@@ -1,6 +1,6 @@
-//! `file://`: a registry file, looked at every second.
+//! `file://`: a registry file, polled every second.
 //!
-//! inotify is not used: it misses renames on some mounts and all changes on NFS.
+//! inotify is not used: it misses renames on some mounts, and all changes on NFS.
 
 use std::{
     fmt, io,
@@ -17,14 +17,14 @@ use super::{
 };
 use crate::{admission::Admission, cache::Cache};
 
-/// How often the file is looked at.
+/// Polling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A file that changed more recently may change again without a new time stamp.
+/// A file that changed within this time may change again without a new timestamp.
 const SETTLED: Duration = Duration::from_secs(3);
-/// Largest file, in bytes.
+/// Maximum file size, in bytes.
 const FILE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// What a look at the file's entry shows.
+/// The version of a file by its metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -48,8 +48,8 @@ pub(crate) fn load(path: &Path, admission: &Admission) -> Result<Catalog, String
     Ok(Catalog::clone(&cache.current()))
 }
 
-/// Follows the file until it is stopped; fails if the first content is refused and nothing else is
-/// there to serve.
+/// Follows the file until it is stopped. Fails if the first content is rejected and there is no
+/// catalog.
 pub(super) async fn watch(path: &Path, feed: Feed) -> Result<(), Rejected> {
     let (mut seen, mut intake) = (None, Intake::new(feed.clone(), path.display().to_string()));
     loop {
@@ -72,7 +72,7 @@ pub(super) async fn watch(path: &Path, feed: Feed) -> Result<(), Rejected> {
     }
 }
 
-/// Looks at the file, and reads it where it may have changed.
+/// Reads the file if it may have changed.
 async fn look(path: &Path, seen: Option<Stamp>) -> io::Result<(Stamp, Option<Vec<u8>>)> {
     let path = path.to_owned();
     let looking = tokio::task::spawn_blocking(move || look_at(&path, seen));
@@ -82,15 +82,15 @@ async fn look(path: &Path, seen: Option<Stamp>) -> io::Result<(Stamp, Option<Vec
 fn look_at(path: &Path, seen: Option<Stamp>) -> io::Result<(Stamp, Option<Vec<u8>>)> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
-        // Reading a pipe or a device may never end.
-        return Err(io::Error::other("it is no regular file; name one"));
+        // Reading a pipe or device can block forever.
+        return Err(io::Error::other("not a regular file; use the path of a regular file"));
     }
     let stamp = Stamp { modified: metadata.modified().ok(), bytes: metadata.len() };
     if seen == Some(stamp) && stamp.is_settled() {
         return Ok((stamp, None));
     }
     if stamp.bytes > FILE_BYTES {
-        let message = format!("it has {} bytes, {FILE_BYTES} are allowed", stamp.bytes);
+        let message = format!("the file has {} bytes; the maximum is {FILE_BYTES}", stamp.bytes);
         return Err(io::Error::other(message));
     }
     Ok((stamp, Some(std::fs::read(path)?)))

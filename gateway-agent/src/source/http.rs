@@ -1,6 +1,6 @@
-//! `http(s)://`: a registry file, asked for with its `ETag` every interval.
+//! `http(s)://`: a registry file, polled with its `ETag`.
 //!
-//! Redirects are not followed: they could carry credentials to another host.
+//! Redirects are not followed: they could send credentials to another host.
 
 use std::time::Duration;
 
@@ -14,43 +14,42 @@ use retry_backoff::{Backoff, jittered};
 
 use registry_follow::Credentials;
 
-/// Largest body, in bytes.
+/// Maximum body size, in bytes.
 const BODY_BYTES: usize = 256 * 1024 * 1024;
-/// Longest wait for a connection.
+/// Connection timeout.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Longest wait for the next part of an answer.
+/// Read timeout.
 const READ: Duration = Duration::from_secs(15);
-/// Longest wait after a failure, however long the interval.
+/// Maximum delay after a failure, whatever the interval.
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
-/// Why an answer is none.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error("{}", reason_of(.0))]
     Http(reqwest::Error),
     #[error("{0}")]
     Credentials(#[from] std::io::Error),
-    #[error("it answers {0}")]
+    #[error("unexpected HTTP status {0}")]
     Status(StatusCode),
-    #[error("its body is longer than {BODY_BYTES} bytes")]
+    #[error("the body exceeds {BODY_BYTES} bytes")]
     TooLarge,
 }
 
 impl From<reqwest::Error> for Failed {
-    /// Without the URL, whose query may be a secret; the log names the source.
+    /// Removes the URL, whose query can be a secret; the log names the source.
     fn from(error: reqwest::Error) -> Self {
         Self::Http(error.without_url())
     }
 }
 
-/// An answer: new content, or the one that is known.
 enum Answer {
     Unchanged,
     Content { bytes: Vec<u8>, tag: Option<String> },
 }
 
-/// Follows the URL until it is stopped; fails if the first content is refused and nothing else is
-/// there to serve.
+/// Polls the URL until it is stopped. Fails if the first content is rejected and there is no
+/// catalog.
 pub(super) async fn poll(url: &str, config: &SourceConfig, feed: Feed) -> Result<(), Rejected> {
     let (interval, credentials) = (config.poll_interval, &config.credentials);
     let client = match client(credentials) {
@@ -61,7 +60,7 @@ pub(super) async fn poll(url: &str, config: &SourceConfig, feed: Feed) -> Result
             return Ok(());
         }
     };
-    // The import reads no URL, so the file has to be fetched for it.
+    // Imports cannot read URLs, so the remedy names a local file.
     let (mut tag, mut intake) = (None, Intake::new(feed.clone(), "FILE".to_owned()));
     let mut backoff = Backoff::new(interval.min(Duration::from_secs(1)), RETRY_LONGEST);
     loop {

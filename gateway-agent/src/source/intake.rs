@@ -1,4 +1,4 @@
-//! The contents of a polled source, one after another: taken, or refused until they change.
+//! Loads the contents of a polled source. Rejected content is not read again until it changes.
 
 use registry_core::Digest;
 
@@ -7,11 +7,10 @@ use super::{
     content::{self, Rejected},
 };
 
-/// What becomes of contents.
 #[derive(Debug)]
 pub(super) struct Intake {
     feed: Feed,
-    /// The name of the source's file, for remedies.
+    /// The file name, for remedies.
     name: String,
     last: Option<Digest>,
     refused: Option<String>,
@@ -22,7 +21,7 @@ impl Intake {
         Self { feed, name, last: None, refused: None }
     }
 
-    /// The source says the same as before.
+    /// Handles an unchanged source.
     pub(super) fn unchanged(&self) {
         match &self.refused {
             None => self.feed.live(Some(std::time::Duration::ZERO), None),
@@ -30,7 +29,7 @@ impl Intake {
         }
     }
 
-    /// The source says something. Fails if it is refused and nothing else is there to serve.
+    /// Handles content. Fails if it is rejected and there is no catalog.
     pub(super) async fn content(&mut self, bytes: Vec<u8>) -> Result<(), Rejected> {
         let (cache, last) = (self.feed.cache.clone(), self.last);
         let (name, admission) = (self.name.clone(), self.feed.admission.clone());
@@ -39,7 +38,7 @@ impl Intake {
             let is_new = last != Some(digest);
             (digest, is_new.then(|| content::take(&cache, (&name, &bytes), &admission)))
         });
-        // It only fails where the runtime ends, or where it broke and said so.
+        // An error means a panic, which was logged, or shutdown.
         let Ok((digest, taken)) = taking.await else { return Ok(()) };
         self.last = Some(digest);
         match taken {

@@ -1,16 +1,15 @@
-//! Commits that have come and that the registry has not signed for yet: it signs the last of those
-//! that it publishes together, and none that it reads from its log.
+//! Commits that await the registry's signature: it signs the last commit of each batch that it
+//! publishes, and none that it reads from its log.
 //!
-//! Where a key is pinned, nothing of them is served before that.
+//! If a key is required, none of them is served before the signature.
 
 use std::sync::Arc;
 
 use registry_core::{Catalog, SealedCommit};
 
-/// Most bytes of commits and documents that wait for a signature.
+/// Maximum size of unsigned commits with documents, in bytes.
 const BYTES: usize = 512 * 1024 * 1024;
 
-/// What waits.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     catalog: Option<Arc<Catalog>>,
@@ -19,12 +18,12 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// The state after all that waits; `None`: nothing does.
+    /// The state after the last unsigned commit. `None`: there are none.
     pub(super) fn catalog(&self) -> Option<Arc<Catalog>> {
         self.catalog.clone()
     }
 
-    /// Adds a commit and the state after it. Fails where too much waits.
+    /// Adds a commit and the state after it. Fails at the size limit.
     pub(super) fn push(&mut self, catalog: Catalog, commit: SealedCommit) -> Result<(), String> {
         let documents: usize = commit.documents().iter().map(|d| d.bytes().len()).sum();
         self.bytes += commit.bytes().len() + documents;
@@ -33,13 +32,13 @@ impl Ahead {
         if self.bytes > BYTES {
             let (count, bytes) = (self.commits.len(), self.bytes);
             return Err(format!(
-                "{count} commits of {bytes} bytes came without a signature, {BYTES} bytes may wait for one"
+                "{count} unsigned commits have {bytes} bytes; the maximum is {BYTES}"
             ));
         }
         Ok(())
     }
 
-    /// Gives the commits that waited.
+    /// Removes and returns the commits.
     pub(super) fn release(&mut self) -> Vec<SealedCommit> {
         std::mem::take(self).commits
     }

@@ -1,4 +1,4 @@
-//! What a message means: the next catalog, or why it is refused. Whole or not at all.
+//! Applies messages of the stream. Each one is applied completely or rejected.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,23 +15,23 @@ use registry_follow::{Refusal, RegistryClock, Taken, told_age};
 use super::{ANEW, ahead::Ahead, findings, snapshot::Snapshot};
 use crate::{admission::Admission, cache::Cache, startup};
 
-/// From so many documents on, proving them is no work for a thread that serves calls.
+/// Number of documents from which verification moves to a blocking thread.
 const MANY: usize = 32;
 
-/// The receiving end of a stream.
+/// The receiver of a stream.
 #[derive(Debug)]
 pub(super) struct Incoming {
     cache: Cache,
     admission: Admission,
     snapshot: Option<Snapshot>,
     ahead: Ahead,
-    /// What the registry has signed last of what was taken.
+    /// The time of the latest signature on the catalog.
     signed_at: Option<Timestamp>,
-    /// How old the latest news was when it came; `None` until the server has said that what it told is
-    /// all that it has.
+    /// The age of the latest message at its arrival. `None` until the server has reported that it
+    /// sent everything.
     age: Option<Duration>,
     clock: RegistryClock,
-    /// What was asked for on this stream; what is on its way may be of an earlier one.
+    /// The scopes requested on this stream. Messages in flight can belong to earlier ones.
     scopes: Vec<Scope>,
 }
 
@@ -42,22 +42,21 @@ impl Incoming {
         Self { cache, admission, snapshot, ahead, signed_at, age, clock, scopes }
     }
 
-    /// When what was taken last was the registry's latest state, by its signature.
+    /// The signed time at which the catalog was the registry's latest state.
     pub(super) fn signed_at(&self) -> Option<Timestamp> {
         self.signed_at
     }
 
-    /// How long ago what was taken last was the registry's latest state, as the server says.
+    /// The age of the catalog according to the server.
     pub(super) fn age(&self) -> Option<Duration> {
         self.age
     }
 
-    /// Notes which part was asked for.
+    /// Records a requested scope.
     pub(super) fn asked_for(&mut self, scope: Scope) {
         self.scopes.push(scope);
     }
 
-    /// Takes one message.
     pub(super) async fn take(&mut self, response: SyncResponse) -> Result<Taken, Refusal> {
         let SyncResponse { message, attestation } = response;
         let Some(message) = message else {
@@ -86,12 +85,12 @@ impl Incoming {
             (Message::Delta(delta), None) => self.delta(delta, attestation).await,
             (Message::Step(step), None) => self.step(step, attestation).await,
             (Message::Progress(progress), None) => self.progress(&progress, attestation),
-            (_, Some(_)) => Err(self.refuse_next(&"another message in the middle of a snapshot")),
-            (_, None) => Err(self.refuse_next(&"a part of a snapshot that did not begin")),
+            (_, Some(_)) => Err(self.refuse_next(&"another message within a snapshot")),
+            (_, None) => Err(self.refuse_next(&"a part of a snapshot without its start")),
         }
     }
 
-    /// How old what comes is, as far as anybody says. What relays pass on is signed, and may be old.
+    /// The age of a message, if known. Relayed messages are signed and can be old.
     fn age_of(&mut self, message: &Message, signed: Option<&Attestation>) -> Option<Duration> {
         if let Message::Progress(progress) = message {
             let age = told_age(progress.age_ms);
@@ -104,7 +103,7 @@ impl Incoming {
         signed.map_or(Some(Duration::ZERO), |signed| self.clock.age_of(signed.time))
     }
 
-    /// Refuses whatever was to come next.
+    /// Rejects the next revision.
     fn refuse_next(&self, message: &dyn ToString) -> Refusal {
         Refusal::new(self.cache.current().revision().next(), message)
     }
@@ -123,7 +122,7 @@ impl Incoming {
         self.check_scope(&scope, claimed)?;
         if oldest_revision > 0 {
             let held = self.cache.current().revision();
-            tracing::info!(%held, oldest_revision, "the registry's stream lacks the next commits; taking a snapshot");
+            tracing::info!(%held, oldest_revision, "the registry no longer has the next commits; receiving a snapshot");
         }
         Ok(Snapshot::new(position, scope, (entities, settings)))
     }
@@ -132,26 +131,26 @@ impl Incoming {
         if self.scopes.contains(scope) {
             return Ok(());
         }
-        let message = format!("it is of the scope {scope}, which was not asked for");
+        let message = format!("it has scope {scope}, which was not requested");
         Err(Refusal::new(revision, &message))
     }
 
-    /// Whether a snapshot may follow on what is served: the same registry, not older, and the same
-    /// past where that can be seen.
+    /// Checks that a snapshot can follow the current catalog: the same registry, not older, and the
+    /// same history.
     fn check_place(&self, position: &Position) -> Result<(), Refusal> {
         let held = self.cache.current();
         let problem = if !self.cache.has_catalog() {
             return Ok(());
         } else if position.registry != *held.registry() {
-            format!("it is registry {}, the cache is of {}", position.registry, held.registry())
+            format!("the server is registry {}, but the cache belongs to {}", position.registry, held.registry())
         } else if position.revision < held.revision() {
             format!(
-                "it leads to revision {}, but {} is served already",
+                "the snapshot has revision {}, but {} is already served",
                 position.revision,
                 held.revision()
             )
         } else if position.revision == held.revision() && position.chain != held.chain() {
-            format!("revision {} has another chain hash here than there", position.revision)
+            format!("revision {} has another chain hash than the served one", position.revision)
         } else {
             return Ok(());
         };
@@ -159,7 +158,7 @@ impl Incoming {
         Err(Refusal { is_final: true, ..Refusal::new(position.revision, &message) })
     }
 
-    /// What the next delta follows on.
+    /// The state that the next delta follows.
     fn held(&self) -> Arc<Catalog> {
         self.ahead.catalog().unwrap_or_else(|| self.cache.current())
     }
@@ -171,7 +170,7 @@ impl Incoming {
     ) -> Result<Taken, Refusal> {
         let revision = Revision(delta.revision);
         if !self.cache.has_catalog() {
-            return Err(Refusal::new(revision, &"a delta before any snapshot"));
+            return Err(Refusal::new(revision, &"a delta without a previous snapshot"));
         }
         let held = self.held();
         let is_big = delta.documents.len() >= MANY;
@@ -239,25 +238,25 @@ impl Incoming {
         let refused = |message: &dyn ToString| Refusal::new(revision, message);
         let chain = chain_hash(chain).map_err(|e| refused(&e))?;
         let held = self.held();
-        // Commits that concern other parts are not sent.
+        // The server skips commits outside the scope.
         let moves = **held.scope() != Scope::Everything && revision > held.revision();
         let is_here = (revision, chain) == (held.revision(), held.chain());
         let is_known = moves || is_here && self.cache.has_catalog();
         if !is_known {
             return Err(refused(&if revision == held.revision() {
-                format!("revision {revision} has another chain hash here than there")
+                format!("revision {revision} has another chain hash than the served one")
             } else {
-                format!("nothing new up to revision {revision}, but {} is served", held.revision())
+                format!("the registry is at revision {revision}, but {} is served", held.revision())
             }));
         }
-        // Otherwise something was lost on the way, or overtaken.
+        // Otherwise a message was lost or reordered.
         if !content.is_empty() && content != held.content_digest().as_bytes().as_slice() {
             return Err(refused(&format!(
-                "at revision {revision}, other content is in scope than is held"
+                "at revision {revision}, the registry's content in scope differs from the catalog"
             )));
         }
         if self.admission.wants_signature() {
-            // Made once, and shared by all copies from then on.
+            // Computed once here, and shared by later copies.
             held.content_digest();
         }
         let catalog = held.at(revision, chain).attested(attestation);
@@ -281,7 +280,7 @@ impl Incoming {
         self.cache.replace(catalog);
     }
 
-    /// Takes what waited for the signature that this state has.
+    /// Applies the commits that this state's signature covers.
     fn take_ahead(&mut self, catalog: Catalog) {
         self.signed_at = catalog.attestation().map(|signed| signed.time);
         let commits = self.ahead.release();
@@ -289,7 +288,7 @@ impl Incoming {
     }
 }
 
-/// Proves a delta and applies it to a copy.
+/// Verifies a delta, and applies it to a copy of the catalog.
 fn next(held: &Catalog, delta: Delta) -> Result<(Catalog, SealedCommit), String> {
     let sealed = sealed_commit(&held.chain(), delta).map_err(|e| e.to_string())?;
     let mut catalog = held.clone();
@@ -297,25 +296,25 @@ fn next(held: &Catalog, delta: Delta) -> Result<(Catalog, SealedCommit), String>
     Ok((catalog, sealed))
 }
 
-/// Takes a step, and proves that it leads to the content that it claims.
+/// Applies a step, and verifies the resulting content digest.
 fn stepped(held: &Catalog, step: PartStep, claimed: Revision) -> Result<Catalog, Refusal> {
     let refused = |message: &dyn ToString| Refusal::new(claimed, message);
     let PartStep { position, scope, step, content } = step;
     if **held.scope() == Scope::Everything {
-        return Err(refused(&"a step of a scope, but everything is held"));
+        return Err(refused(&"a scoped step, but the catalog is complete"));
     }
     let place = (position.revision, position.chain);
     let stepped = held.stepped(place, Arc::new(scope), step);
-    let stepped = stepped.ok_or_else(|| refused(&"it removes what is not there"))?;
+    let stepped = stepped.ok_or_else(|| refused(&"it removes an unknown entity"))?;
     let actual = stepped.content_digest();
     if actual != content {
-        let message = format!("after it the content has the digest {actual}, not {content}");
+        let message = format!("the resulting content has the digest {actual}, not {content}");
         return Err(refused(&message).with(startup::missing(&stepped)));
     }
     Ok(stepped)
 }
 
-/// Does work here, or where it does not hold up calls.
+/// Runs `work` here, or on a blocking thread.
 async fn offloaded_if<T: Send + 'static>(
     is_big: bool,
     work: impl FnOnce() -> T + Send + 'static,
@@ -323,10 +322,10 @@ async fn offloaded_if<T: Send + 'static>(
     if is_big { offloaded(work).await } else { Ok(work()) }
 }
 
-/// Runs long work where it does not hold up calls.
+/// Runs `work` on a blocking thread.
 pub(super) async fn offloaded<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|e| Refusal::new(Revision(0), &format!("the proof could not be made: {e}")))
+    done.map_err(|e| Refusal::new(Revision(0), &format!("the verification failed: {e}")))
 }

@@ -1,4 +1,4 @@
-//! A snapshot on its way: entities and settings proved as they come, and the whole at its end.
+//! A snapshot in transfer: entities and settings are verified on arrival, the whole at the end.
 
 use std::sync::Arc;
 
@@ -15,12 +15,11 @@ use registry_follow::Refusal;
 use super::{findings, incoming::offloaded};
 use crate::{admission::Admission, startup};
 
-/// What came so far.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     position: Position,
     scope: Scope,
-    /// How many entities and settings there are to be.
+    /// The announced numbers of entities and settings.
     announced: (u64, u64),
     records: Vec<Record>,
     settings: Vec<(Selector, Set)>,
@@ -31,7 +30,6 @@ impl Snapshot {
         Self { position, scope, announced, records: Vec::new(), settings: Vec::new() }
     }
 
-    /// Adds a part.
     pub(super) async fn extended(mut self, chunk: SnapshotChunk) -> Result<Self, Refusal> {
         let revision = self.position.revision;
         let part = offloaded(move || {
@@ -49,13 +47,13 @@ impl Snapshot {
         let (entities, settings) = self.announced;
         if self.records.len() as u64 > entities || self.settings.len() as u64 > settings {
             let message =
-                format!("more than the {entities} entities and {settings} settings announced");
+                format!("more than the announced {entities} entities and {settings} settings");
             return Err(Refusal::new(revision, &message));
         }
         Ok(self)
     }
 
-    /// Proves the whole.
+    /// Verifies the complete snapshot.
     pub(super) async fn finished(
         self,
         SnapshotEnd { digest }: SnapshotEnd,

@@ -1,7 +1,7 @@
-//! Sends sampled spans to a collector (OTLP/HTTP), in batches, from a bounded queue. A collector
-//! that is slow or gone costs spans, which are counted, and never a call. Requests carry the
-//! configured headers, which may be credentials: redirects are not followed, and proxies are not
-//! used.
+//! Exports sampled spans to a collector (OTLP/HTTP), in batches, from a bounded queue. A slow or
+//! unreachable collector causes dropped spans, which are counted, but never delays a call. Requests
+//! contain the configured headers, which can be credentials: redirects are not followed and proxies
+//! are not used.
 //!
 //! Exports are not retried: spans that the collector rejects are dropped.
 
@@ -22,25 +22,25 @@ use tokio_util::sync::CancellationToken;
 use super::{Record, otlp};
 use crate::trace::settings::OtlpConfig;
 
-/// How many spans may wait.
+/// Maximum queued spans.
 const QUEUE: usize = 4096;
-/// Most spans in one request.
+/// Maximum spans per request.
 const BATCH: usize = 512;
-/// How long a batch may wait to be filled.
+/// Maximum delay of an incomplete batch.
 const GATHER: Duration = Duration::from_secs(1);
-/// How long a collector may take.
+/// Timeout of a request.
 const SEND: Duration = Duration::from_secs(5);
-/// How long the end waits for what is left.
+/// Maximum wait for the last batch at shutdown.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 const DROPPED: &str = "gateway_trace_spans_dropped_total";
 const SENT: &str = "gateway_trace_spans_sent_total";
 
-/// The way to the collector.
+/// The exporter's queue.
 #[derive(Debug)]
 pub(super) struct Export {
     queue: Sender<Arc<Record>>,
-    /// New traces whose ids are not above this are sampled.
+    /// The highest trace number that is sampled.
     sampled_up_to: Option<u64>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -48,8 +48,8 @@ pub(super) struct Export {
 
 impl Export {
     pub(super) fn start(config: &OtlpConfig, gateway: &str) -> Self {
-        metrics::describe_counter!(DROPPED, "Spans that no collector got.");
-        metrics::describe_counter!(SENT, "Spans that the collector took.");
+        metrics::describe_counter!(DROPPED, "Spans that were not exported, by reason.");
+        metrics::describe_counter!(SENT, "Spans that the collector accepted.");
         let (queue, waiting) = mpsc::channel(QUEUE);
         let stop = CancellationToken::new();
         let exporter = Exporter {
@@ -64,12 +64,12 @@ impl Export {
         Self { queue, sampled_up_to, stop, task: Mutex::new(Some(task)) }
     }
 
-    /// Whether a new trace with this (random) number is to be sampled.
+    /// Whether a new trace with this random number is sampled.
     pub(super) fn samples(&self, number: u64) -> bool {
         self.sampled_up_to.is_some_and(|up_to| number <= up_to)
     }
 
-    /// Takes a span if there is room.
+    /// Queues a span if possible.
     pub(super) fn offer(&self, record: Arc<Record>) {
         if self.queue.try_send(record).is_err() {
             metrics::counter!(DROPPED, "reason" => "queue-full").increment(1);
@@ -85,13 +85,13 @@ impl Export {
     }
 }
 
-/// A client that talks to the configured address only.
+/// A client without redirects and proxies.
 fn client() -> reqwest::Client {
     let builder = reqwest::Client::builder().redirect(Policy::none()).no_proxy();
     builder.build().expect("the TLS library works")
 }
 
-/// The largest number that is sampled at this ratio of all.
+/// The highest sampled number for a ratio.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -152,7 +152,7 @@ impl Exporter {
         if is_taken {
             metrics::counter!(SENT).increment(count);
             if !self.is_well {
-                tracing::info!("the collector of traces takes spans again");
+                tracing::info!("exporting spans works again");
             }
         } else {
             metrics::counter!(DROPPED, "reason" => "collector").increment(count);
@@ -162,7 +162,7 @@ impl Exporter {
                 tracing::warn!(
                     status,
                     is_timeout,
-                    "the collector of traces (tracing.otlp.endpoint) does not take spans, which are dropped until it does"
+                    "cannot export spans to tracing.otlp.endpoint, they are dropped"
                 );
             }
         }
@@ -170,7 +170,7 @@ impl Exporter {
     }
 }
 
-/// Takes what else is there already, without waiting.
+/// Takes queued spans without waiting.
 fn fill(batch: &mut Vec<Arc<Record>>, waiting: &mut Receiver<Arc<Record>>) {
     while batch.len() < BATCH {
         let Ok(record) = waiting.try_recv() else { return };

@@ -8,7 +8,6 @@ use super::{Record, Side};
 
 const ERROR: u8 = 2;
 
-/// One request with all these spans.
 pub(super) fn request(gateway: &str, records: &[Arc<Record>]) -> Value {
     let spans: Vec<_> = records.iter().map(|record| span(record)).collect();
     let version = env!("CARGO_PKG_VERSION");

@@ -1,6 +1,6 @@
-//! The recent traces, bounded in number, in spans and in bytes; the oldest make room.
+//! Recent traces, limited in number, spans and bytes. The oldest are evicted.
 //!
-//! The spans do not survive the process.
+//! They are lost when the process ends.
 
 #[cfg(test)]
 mod tests;
@@ -15,10 +15,10 @@ use gateway_protocol::trace_context::TraceId;
 use super::Record;
 use crate::trace::settings::RecentTraces;
 
-/// What a trace takes beside its spans, roughly.
+/// Approximate overhead of a trace, in bytes.
 const TRACE_BYTES: usize = 128;
 
-/// The traces that were seen last, by their first spans.
+/// The recent traces, ordered by their first span.
 #[derive(Debug)]
 pub(super) struct Ring {
     bounds: RecentTraces,
@@ -32,12 +32,11 @@ struct Kept {
     bytes: usize,
 }
 
-/// What is known of one trace.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trace {
-    /// In the order in which they ended.
+    /// In the order of their ends.
     pub(crate) spans: Vec<Arc<Record>>,
-    /// How many more there were.
+    /// The number of spans beyond the limit.
     pub(crate) dropped: u64,
     bytes: usize,
 }
@@ -73,7 +72,7 @@ impl Ring {
         self.lock().traces.get(&id).cloned()
     }
 
-    /// The newest first.
+    /// Newest first.
     pub(super) fn newest(&self, most: usize) -> Vec<(TraceId, Trace)> {
         let kept = self.lock();
         let found = |id: &TraceId| Some((*id, kept.traces.get(id)?.clone()));

@@ -1,7 +1,6 @@
-//! A composed tool with the routes of everything that it calls.
+//! A composed tool with the routes of all its parts.
 //!
-//! It is made at the first request for the tool, and again when a part changes. A call looks nothing
-//! up.
+//! It is built on first use and after a part changes, so calls need no lookups.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +17,7 @@ use registry_core::{
 
 use super::{Offer, hints};
 
-/// A composition with the routes of its parts. Facts that follow from the parts are computed once.
+/// A composition with its parts and the facts derived from them.
 #[derive(Debug)]
 pub struct Composed {
     plan: Arc<Plan>,
@@ -39,8 +38,8 @@ struct Part {
 }
 
 impl Composed {
-    /// Returns `None` if the tool is no composition or a part of it cannot be used: a composition that
-    /// cannot complete is not started.
+    /// Returns `None` if the tool is not a composition or a part is unusable: a composition that
+    /// cannot complete must not start.
     pub(super) fn new(
         tool: &Tool,
         mut part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
@@ -93,12 +92,10 @@ impl Composed {
         })
     }
 
-    /// The plan to run.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
-    /// The combined hints of all parts.
     pub fn hints(&self) -> Hints {
         self.hints
     }
@@ -113,33 +110,31 @@ impl Composed {
         self.is_repeatable
     }
 
-    /// The names of all tools that it calls, also through its parts.
+    /// The names of all called tools, including those of inner compositions.
     pub fn reach(&self) -> &BTreeSet<Name> {
         &self.reach
     }
 
-    /// The servers and agents that it calls, also through its parts.
+    /// The called servers and agents, including those of inner compositions.
     pub(crate) fn servers(&self) -> &BTreeSet<Key> {
         &self.servers
     }
 
-    /// Its first server or agent without a target.
+    /// The first server or agent without a target.
     pub(crate) fn missing_target(&self) -> Option<&Key> {
         self.missing_target.as_ref()
     }
 
-    /// All parts with their declarations.
+    /// All parts with their dependencies.
     pub fn parts(&self) -> impl Iterator<Item = (&Dependency, &Arc<Offer>)> {
         self.parts.values().map(|part| (&part.declared, &part.offer))
     }
 
-    /// Returns the route of a target of the spec.
     pub(crate) fn part(&self, target: &Target) -> Option<&Arc<Offer>> {
         self.parts.get(target).map(|part| &part.offer)
     }
 
-    /// The tool that receives the unchanged input of the composition. Its input schema applies to the
-    /// composition.
+    /// The tool that receives the unchanged input. Its input schema applies to the composition.
     pub fn entry(&self) -> Option<&Arc<Offer>> {
         self.entry_of(self.plan.spec())
     }

@@ -1,7 +1,7 @@
-//! A tool's entry in `tools/list`: what its registration says, and from the upstream's own
-//! definition all other members, in the upstream's order.
+//! A tool's entry in `tools/list`: the registered members, and the upstream's for all others, in
+//! the upstream's order.
 //!
-//! `execution` has the task support of this gateway for the client.
+//! `execution` contains the task support of this gateway for the client.
 
 use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter, write_string},
@@ -17,14 +17,14 @@ use super::{
 };
 use crate::view::pages::Form;
 
-/// An entry, and whether older clients need another form of it.
+/// An entry. Older clients may need another form.
 pub(super) struct Entry {
     pub(super) json: String,
     pub(super) is_modern_only: bool,
 }
 
-/// Renders the entry of an offer. Before 2026-07-28 an output schema describes an object, and strict
-/// clients reject a whole list over one that does not, so there it is left out.
+/// Renders an offer. Before 2026-07-28, output schemas must describe objects; strict clients reject
+/// a whole list with another one, so it is omitted.
 pub(super) fn render(offer: &Offer, form: Form) -> Entry {
     let era = form.era();
     let live = offer.live().and_then(|live| Object::parse(live).ok()).unwrap_or_default();
@@ -53,7 +53,7 @@ impl<'a> Members<'a> {
         self.texts.extend(text.map(|text| (name, text)));
     }
 
-    /// The upstream's own member, if it begins as it must.
+    /// The upstream's member, if its text starts with `start`.
     fn inherited(&self, name: &str, start: char) -> Option<&'a RawValue> {
         self.live.find(name).filter(|raw| raw.get().starts_with(start))
     }
@@ -75,7 +75,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// An object that MCP leaves open.
+    /// Adds an object with registered, derived or upstream members.
     fn open(
         &mut self,
         name: &'static str,
@@ -94,7 +94,7 @@ impl<'a> Members<'a> {
         self.put(name, text);
     }
 
-    /// `execution` with the task support that this gateway gives to the client.
+    /// `execution` with this gateway's task support.
     fn execution(&self, has_tasks: bool) -> Option<String> {
         let live = self.inherited("execution", '{');
         let own = self.offer.tool().execution.clone();
@@ -111,8 +111,8 @@ impl<'a> Members<'a> {
         (!execution.is_empty()).then(|| arranged(&Value::Object(execution), live))
     }
 
-    /// `_meta` without reserved keys, and with the callers' URIs of MCP Apps. A tool with a projection
-    /// does not inherit it, because the upstream's `_meta` describes other results.
+    /// `_meta` without reserved keys, and with the callers' URIs of MCP Apps. A projected tool
+    /// inherits none, because the upstream's `_meta` describes other results.
     fn meta(&self) -> String {
         let live = self.inherited("_meta", '{').filter(|_| self.offer.projection().is_none());
         let own = self.offer.tool().meta.clone();
@@ -129,7 +129,7 @@ impl<'a> Members<'a> {
         arranged(&meta, live)
     }
 
-    /// The members in the upstream's order, then the others.
+    /// Writes the members in the upstream's order, followed by the others.
     fn finish(self) -> String {
         let Self { live, mut texts, .. } = self;
         let place = |name: &str| live.members().iter().position(|member| member.name == name);

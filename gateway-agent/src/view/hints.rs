@@ -1,4 +1,4 @@
-//! The hints of a part of a composition.
+//! The behavior hints of a composition's parts.
 
 use gateway_protocol::jsonrpc::Object;
 use registry_core::entity::Hints;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::Offer;
 
-/// Returns the registered hints, or else those of the upstream's definition.
+/// Returns the registered hints, or those of the upstream's definition.
 pub(super) fn of_part(part: &Offer) -> Hints {
     if let Some(annotations) = &part.tool().annotations {
         return Hints::of_annotations(annotations);

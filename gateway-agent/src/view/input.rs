@@ -1,7 +1,7 @@
 //! The schemas of an offer as callers see them: registered or inherited, self-contained, without
-//! the hidden fields, as text.
+//! hidden fields.
 //!
-//! Validation uses exactly the advertised schema.
+//! Arguments are validated by exactly the advertised schema.
 
 use gateway_protocol::jsonrpc::Object;
 use registry_core::{
@@ -14,15 +14,14 @@ use super::{Offer, order::arranged, params};
 
 pub use super::params::ParamHeader;
 
-/// What takes any arguments.
+/// Accepts any arguments.
 const ANY_OBJECT: &str = r#"{"type":"object"}"#;
 
-/// A self-contained schema.
 #[derive(Debug)]
 pub struct Schema {
-    /// Its JSON text.
+    /// The JSON text.
     pub text: Box<str>,
-    /// The digest of that text: equal schemas share a compiled validator.
+    /// The digest of the text. Equal schemas share a compiled validator.
     pub digest: Digest,
 }
 
@@ -31,24 +30,22 @@ impl Schema {
         Self { digest: Digest::of(text.as_bytes()), text: text.into_boxed_str() }
     }
 
-    /// Whether it says at the top that it is about an object, as older revisions of MCP demand.
+    /// Whether the top-level type is `object`, as older protocol versions require.
     pub fn is_for_objects(&self) -> bool {
         is_object_schema(&self.text)
     }
 }
 
-/// What callers may send.
+/// The arguments that callers can send.
 #[derive(Debug)]
 pub struct Input {
-    /// The schema of the arguments.
     pub schema: Schema,
-    /// Arguments that are mirrored into headers.
+    /// Arguments that clients mirror into headers.
     pub params: Vec<ParamHeader>,
-    /// Why the registered schema cannot be used, if so; then the schema above takes anything.
+    /// Why the registered schema is unusable. `schema` then accepts anything.
     pub problem: Option<Unresolved>,
 }
 
-/// The input schema of an offer.
 pub(super) fn input_of(offer: &Offer) -> Input {
     match input_text(offer) {
         Ok((text, params)) => Input { schema: Schema::new(text), params, problem: None },
@@ -65,12 +62,12 @@ fn input_text(offer: &Offer) -> Result<(String, Vec<ParamHeader>), Unresolved> {
     let mut schema = match registered {
         Some(schema) => schema?,
         None if let Some(composed) = offer.composed() => {
-            // What the first tool demands that gets the arguments as they are.
+            // The schema of the tool that receives the composition's input.
             let text = composed.entry().map_or(ANY_OBJECT, |entry| &entry.input().schema.text);
             return Ok((text.to_owned(), Vec::new()));
         }
         None => match inherited(offer, "inputSchema") {
-            // What needs no change keeps the order of its members, which models do see.
+            // An unchanged schema keeps the member order that models see.
             Some(text)
                 if offer.hidden().is_empty()
                     && !params::may_annotate(text)
@@ -88,8 +85,7 @@ fn input_text(offer: &Offer) -> Result<(String, Vec<ParamHeader>), Unresolved> {
     Ok((arranged(&schema, live_member(offer, "inputSchema")), params))
 }
 
-/// The output schema of an offer, if it has one that can be used. What the upstream promises does not
-/// hold for a projection of it.
+/// The output schema of an offer, if usable. The upstream's schema does not describe a projection.
 pub(super) fn output_of(offer: &Offer) -> Option<Schema> {
     match tool_schema::output(offer.tool(), &|key: &Key| offer.schema(key)) {
         Some(schema) => {
@@ -101,7 +97,7 @@ pub(super) fn output_of(offer: &Offer) -> Option<Schema> {
     }
 }
 
-/// A schema of the upstream's own definition.
+/// The upstream's schema.
 fn inherited<'a>(offer: &'a Offer, member: &str) -> Option<&'a str> {
     live_member(offer, member).map(RawValue::get).filter(|text| text.starts_with('{'))
 }

@@ -1,9 +1,8 @@
-//! One tool version as the gateway serves it: where it leads, what is filled in and what is hidden.
+//! One tool version as the gateway serves it: its backend, defaults and hidden fields.
 //!
-//! An offer holds everything that it was made of (all shared with the catalog), so that it can say
-//! whether it is still current and can render itself at any time. A projection that cannot be read
-//! makes no offer, because without it the result would show hidden members. A composition with an
-//! unusable part makes none either.
+//! An offer contains all its inputs (shared with the catalog), so that it can check whether it is
+//! current, and render itself at any time. An invalid projection yields no offer, because results
+//! would reveal hidden members. The same holds for a composition with an unusable part.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -32,11 +31,11 @@ use super::{
 };
 use crate::contract::{Contracts, Observed, schemas_of};
 
-/// One tool version that can be served, or one skill of an agent version, for compositions.
+/// A tool version, or a skill of an agent version, that can be called.
 #[derive(Debug)]
 pub struct Offer {
     document: Arc<Document>,
-    /// The skill as a tool, where it is one.
+    /// The skill as a tool, if it is one.
     skill: Option<Box<Tool>>,
     schemas: Vec<Arc<Document>>,
     way: Way,
@@ -45,22 +44,22 @@ pub struct Offer {
     fingerprint: u64,
     checks: Checks,
     observed: Arc<Observed>,
-    /// Whether calls are refused for what its server lists.
+    /// Whether the tool's live definition was not accepted.
     is_quarantined: bool,
-    /// Whether it is not what the target of a lower version lists.
+    /// Whether the target of a lower version lists another definition.
     is_undeployed: bool,
-    /// The only moment of its validity, if the next one can differ.
+    /// The only serial of its validity, if the next snapshot can change it.
     only_at: Option<u64>,
     place: Place,
-    /// The latest moment at which it was seen to be current.
+    /// The latest serial at which the offer was current.
     current_at: AtomicU64,
     input: OnceLock<Box<Input>>,
     output: OnceLock<Option<Box<Schema>>>,
 }
 
 impl Offer {
-    /// What a registered tool offers; `None` if it cannot be served. The parts of a composition are
-    /// other offers.
+    /// Creates the offer of a registered tool. `None` if it cannot be served. `part` resolves the
+    /// parts of compositions.
     pub(super) fn new(
         snapshot: &Snapshot,
         record: &Record,
@@ -72,7 +71,7 @@ impl Offer {
         let quarantined = way.is_quarantined(snapshot, record, contracts);
         let undeployed = way.is_undeployed(snapshot, record, contracts);
         let projection = tool.output_transform.as_ref().map(Mappings::parse).transpose().ok()?;
-        // Definitions that a person accepts or that are judged meanwhile show at the next moment.
+        // The next snapshot can contain accepted definitions or completed comparisons.
         let is_passing =
             quarantined.is_so || quarantined.is_provisional || undeployed.is_provisional;
         let only_at = is_passing.then_some(snapshot.serial);
@@ -83,7 +82,7 @@ impl Offer {
         Some(Self { hidden, projection, is_quarantined, is_undeployed, only_at, place, ..plain })
     }
 
-    /// What a registered agent offers with a skill, for compositions.
+    /// Creates the offer of an agent's skill, for compositions.
     pub(super) fn of_skill(
         snapshot: &Snapshot,
         record: &Record,
@@ -126,14 +125,14 @@ impl Offer {
         }
     }
 
-    /// Whether everything that it was made of is still the same.
+    /// Whether all inputs are unchanged.
     pub(super) fn is_current(
         &self,
         snapshot: &Snapshot,
         record: &Record,
         part: impl FnMut(&Dependency) -> Option<Arc<Self>>,
     ) -> bool {
-        // Parts of compositions are shared, and each is looked at once a moment.
+        // Parts are shared by compositions, so each is checked once per snapshot.
         if self.current_at.load(Ordering::Relaxed) == snapshot.serial {
             return true;
         }
@@ -162,53 +161,50 @@ impl Offer {
             })
     }
 
-    /// What is registered of it.
+    /// The registered tool or skill.
     pub fn tool(&self) -> &Tool {
         let registered = self.skill.as_deref().or_else(|| self.document.entity().as_tool());
         registered.expect("an offer is only made of a tool or a skill")
     }
 
-    /// Its place in a list.
+    /// The position in a list.
     pub(super) fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The callers' URI of an interface of an MCP App in its `_meta`.
+    /// The callers' URI of an MCP Apps interface in its `_meta`.
     pub(super) fn interface(&self, own: &str) -> Option<&str> {
         self.backing()?.interfaces.get(own).map(|known| &**known)
     }
 
-    /// Its name and version.
     pub fn key(&self) -> &Key {
         self.document.key()
     }
 
-    /// Its name.
     pub fn name(&self) -> &Name {
         &self.document.key().name
     }
 
-    /// The registered server or agent behind it; none behind a composition.
+    /// The registered server or agent. `None` for compositions.
     pub fn server(&self) -> Option<&Key> {
         self.backing().map(|backing| &backing.server)
     }
 
-    /// That server, and the tool's name there; or that agent, and the skill's id.
+    /// The server and the tool's name there, or the agent and the skill's id.
     pub fn upstream(&self) -> Option<(&Key, &Arc<str>)> {
         self.backing().map(|backing| (&backing.server, &backing.tool))
     }
 
-    /// How it is asked for there.
+    /// The upstream method.
     pub fn method(&self) -> Method {
         self.backing().map_or(Method::CallTool, |backing| backing.method)
     }
 
-    /// Whether it is a skill that takes text rather than data.
+    /// Whether it is a skill that accepts text instead of data.
     pub fn takes_text(&self) -> bool {
         matches!(self.method(), Method::SendMessage { takes_text: true, .. })
     }
 
-    /// How it is composed, if it is.
     pub fn composed(&self) -> Option<&Arc<Composed>> {
         match &self.way {
             Way::Upstream(_) => None,
@@ -223,25 +219,25 @@ impl Offer {
         }
     }
 
-    /// The target that it is called at; none for a composition.
+    /// The target. `None` for compositions.
     pub fn route(&self) -> Option<&Route> {
         self.backing()?.route.as_ref()
     }
 
-    /// The first registered server or agent behind it without a target. The tool is then not listed,
-    /// and a call fails before anything is sent.
+    /// The first registered server or agent without a target. The tool is then not listed, and
+    /// calls fail before anything is sent.
     pub fn missing_target(&self) -> Option<&Key> {
         self.way.missing_target()
     }
 
-    /// What the upstream itself says about the tool, if it is known yet.
+    /// The upstream's definition, if it was listed.
     pub fn live(&self) -> Option<&RawValue> {
         let Backing { live, tool, .. } = self.backing()?;
         live.as_ref()?.find(tool)
     }
 
-    /// Whether it is registered as changing nothing. What the upstream says of itself does not count,
-    /// nor what a composition says: only what its parts do.
+    /// Whether it is registered as read-only. Claims of upstreams do not count, and a composition
+    /// depends on its parts.
     pub fn is_read_only(&self) -> bool {
         match self.composed() {
             Some(composed) => composed.is_read_only(),
@@ -254,29 +250,28 @@ impl Offer {
         annotations.and_then(|all| all.get(hint)) == Some(&Value::Bool(true))
     }
 
-    /// Whether it is called as a task of 2025-11-25.
+    /// The support for tasks of 2025-11-25.
     pub fn task_support(&self) -> TaskSupport {
         let support = self.backing().map(|backing| backing.tasks).unwrap_or_default();
         match support {
-            // The result of a task would come past the projection.
+            // Results of tasks would bypass the projection.
             TaskSupport::Optional if self.projection.is_some() => TaskSupport::Forbidden,
             support => support,
         }
     }
 
-    /// Whether a client can call it that knows tasks of 2025-11-25, or does not.
+    /// Whether clients with or without tasks can call it.
     pub(super) fn is_callable_by(&self, takes_tasks: bool) -> bool {
         let is_task = self.task_support() == TaskSupport::Required;
         !is_task || (takes_tasks && self.projection.is_none())
     }
 
-    /// What a call costs as its registration says (`metadata.cost`), in whatever unit its owners
-    /// count in.
+    /// The registered cost of a call (`metadata.cost`), in the unit of its owners.
     pub fn cost(&self) -> Option<f64> {
         self.tool().metadata.as_ref()?.get("cost")?.as_f64()
     }
 
-    /// Whether it is registered as a tool that may be called twice without harm.
+    /// Whether it is registered as idempotent.
     pub fn is_repeatable(&self) -> bool {
         match self.composed() {
             Some(composed) => composed.is_repeatable(),
@@ -284,22 +279,22 @@ impl Offer {
         }
     }
 
-    /// Values for arguments that the caller leaves out.
+    /// Defaults of absent arguments.
     pub fn defaults(&self) -> Option<&Map<String, Value>> {
         self.tool().source().and_then(|source| source.defaults.as_ref())
     }
 
-    /// Arguments that callers neither see nor may send.
+    /// Arguments that callers can neither see nor send.
     pub fn hidden(&self) -> &[HiddenField] {
         &self.hidden
     }
 
-    /// What callers get of its results, if that is not all.
+    /// The projection of results.
     pub fn projection(&self) -> Option<&Mappings> {
         self.projection.as_ref()
     }
 
-    /// What is checked of its calls. What the gateway itself puts together is as it was promised.
+    /// The checks of calls. The output of a composition is always checked.
     pub fn checks(&self) -> Checks {
         match self.way {
             Way::Upstream(_) => self.checks,
@@ -307,18 +302,18 @@ impl Offer {
         }
     }
 
-    /// What was seen of its calls.
+    /// The schema violations of calls.
     pub fn observed(&self) -> &Observed {
         &self.observed
     }
 
-    /// Whether it is neither listed nor called, for what its server says of it.
+    /// Whether it is neither listed nor callable because its live definition was not accepted.
     pub fn is_quarantined(&self) -> bool {
         self.is_quarantined
     }
 
-    /// Whether it, or a part of it, is at the target of a lower version, which lists something else
-    /// or was not listed yet.
+    /// Whether it, or a part, uses the target of a lower version that lists another definition or
+    /// was not listed yet.
     pub(super) fn is_undeployed(&self) -> bool {
         self.is_undeployed
     }
@@ -328,24 +323,24 @@ impl Offer {
         self.fingerprint
     }
 
-    /// About how many bytes its definition takes.
+    /// The approximate size of the definition, in bytes.
     pub(super) fn weight_bytes(&self) -> usize {
         let schemas: usize = self.schemas.iter().map(|schema| schema.bytes().len()).sum();
         let live = self.live().map_or(0, |definition| definition.get().len());
         self.document.bytes().len() + schemas + live
     }
 
-    /// The input schema as callers see it, worked out at the first call.
+    /// The input schema for callers, computed on first use.
     pub fn input(&self) -> &Input {
         self.input.get_or_init(|| Box::new(input::input_of(self)))
     }
 
-    /// The output schema, worked out at the first call that needs it.
+    /// The output schema for callers, computed on first use.
     pub fn output(&self) -> Option<&Schema> {
         self.output.get_or_init(|| input::output_of(self).map(Box::new)).as_deref()
     }
 
-    /// The JSON Schema of a registered schema that this tool needs.
+    /// A registered schema that this tool refers to.
     pub(super) fn schema(&self, key: &Key) -> Option<&Value> {
         let document = self.schemas.iter().find(|document| document.key() == key)?;
         match document.entity() {

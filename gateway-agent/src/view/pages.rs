@@ -1,10 +1,9 @@
-//! A view's tools as pages of bytes, each rendered when it is first asked for.
+//! A view's tools as pages of bytes, rendered on first use.
 //!
-//! The tools of a server are in the order of `provides` of its registration: the server's own order
-//! after an import. Servers are sorted by name; compositions follow.
+//! The tools of a server are in the order of `provides` of its registration, which an import takes
+//! from the server. Servers are sorted by name; compositions follow.
 //!
-//! A cursor contains the place of the last tool that the caller has seen, so it stays valid when the
-//! list changes.
+//! A cursor contains the position of the last listed tool, so it stays valid when the list changes.
 
 #[cfg(test)]
 mod tests;
@@ -23,25 +22,24 @@ use registry_core::{
 
 use super::{Offer, TaskSupport, definition::render};
 
-/// Most tools on a page.
+/// Maximum tools per page.
 pub const PAGE_TOOLS: usize = 500;
-/// A page ends early when it has about this many bytes.
+/// Approximate maximum size of a page, in bytes.
 const PAGE_BYTES: usize = 2 * 1024 * 1024;
 
-/// Longest name in a cursor, in bytes.
+/// Maximum length of a name in a cursor, in bytes.
 const LONGEST_NAME: usize = 4 * 1024;
 
-/// The place of a tool in a list, before its name counts.
+/// The position of a tool in a list, before its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     is_composed: bool,
     server: Option<Key>,
-    /// Its position among the tools that the server provides; after them if it is none.
+    /// The index in the server's `provides`, or its length if absent.
     position: usize,
 }
 
 impl Place {
-    /// The place of a registered tool.
     pub(super) fn of(catalog: &Catalog, tool: &Tool) -> Self {
         let Some(source) = tool.source() else {
             return Self { is_composed: true, ..Self::default() };
@@ -59,17 +57,16 @@ impl Place {
     }
 }
 
-/// Where a list goes on, opaque to the caller.
+/// The position after which a list continues, opaque to clients.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(Place, Name);
 
-/// A text that is no cursor of ours.
+/// The text is not a cursor of this gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the cursor was not given out by this gateway")]
+#[error("invalid cursor; start without a cursor")]
 pub struct InvalidCursor;
 
 impl Cursor {
-    /// Reads a cursor.
     pub fn parse(text: &str) -> Result<Self, InvalidCursor> {
         let text = transparent(text)?;
         let mut parts = text.split(' ');
@@ -87,7 +84,6 @@ impl Cursor {
         Ok(Self(Place { is_composed: server.is_none(), server, position }, name))
     }
 
-    /// The cursor as text.
     pub fn to_text(&self) -> String {
         let Self(Place { server, position, .. }, name) = self;
         let server = server.as_ref().map_or_else(String::new, Key::to_string);
@@ -95,16 +91,16 @@ impl Cursor {
     }
 }
 
-/// A name as a cursor.
+/// Encodes a name as a cursor.
 pub fn opaque(name: &str) -> String {
     name.bytes().fold(String::from("t"), |mut text, byte| {
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
 }
 
-/// The name in a cursor.
+/// Decodes a cursor.
 pub fn transparent(text: &str) -> Result<String, InvalidCursor> {
     let digits = text.strip_prefix('t').ok_or(InvalidCursor)?.as_bytes();
     if digits.is_empty() || digits.len() % 2 != 0 || digits.len() > 2 * LONGEST_NAME {
@@ -126,14 +122,14 @@ fn hex(digit: u8) -> Option<u8> {
     }
 }
 
-/// The protocol revision of a list's clients.
+/// The protocol version of a list's clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Of 2026-07-28.
+    /// 2026-07-28.
     Modern,
-    /// Of the revisions before.
+    /// Before 2025-11-25.
     Legacy,
-    /// Of 2025-11-25, which has tasks.
+    /// 2025-11-25, which has tasks.
     LegacyTasks,
 }
 
@@ -159,16 +155,15 @@ impl Form {
     }
 }
 
-/// One page as it is sent.
+/// A rendered page.
 #[derive(Debug, Clone)]
 pub struct Listing {
     /// A JSON array of tools.
     pub tools: Bytes,
-    /// Where the list goes on, if it does.
+    /// The position after which the list continues.
     pub next: Option<Cursor>,
 }
 
-/// All pages of a view.
 #[derive(Debug, Default)]
 pub(super) struct Pages(Vec<Page>);
 
@@ -181,7 +176,7 @@ struct Page {
 }
 
 impl Pages {
-    /// Cuts sorted offers into pages; a page that says the same as before keeps its bytes.
+    /// Splits sorted offers into pages. Unchanged pages keep their bytes.
     pub(super) fn new(offers: &[Arc<Offer>], previous: Option<&Self>) -> Self {
         let mut pages = Vec::new();
         let mut rest = offers;
@@ -194,7 +189,7 @@ impl Pages {
         Self(pages)
     }
 
-    /// The first page, or the one that holds what comes after the cursor.
+    /// The first page, or the page after a cursor.
     pub(super) fn list(&self, after: Option<&Cursor>, form: Form) -> Listing {
         let index = after.map_or(0, |seen| {
             self.0.partition_point(|page| page.last().is_none_or(|last| last <= *seen))
@@ -249,7 +244,7 @@ impl Page {
         }
     }
 
-    /// Nearly always both forms are the same bytes.
+    /// Both forms are almost always equal.
     fn legacy_bytes(&self) -> Bytes {
         let (modern, differs) = self.render(Form::Modern);
         if differs {
@@ -265,9 +260,9 @@ impl Page {
             if !offer.is_callable_by(form.has_tasks()) {
                 tracing::info!(
                     tool.name = %offer.name(), clients = ?form,
-                    "a tool is not listed to these clients: its server requires task augmentation \
-                     (execution.taskSupport), which needs a client of 2025-11-25 and a tool without \
-                     outputTransform"
+					"a tool is not listed to these clients: its server requires task augmentation \\
+					 (execution.taskSupport), which needs a client of 2025-11-25 and a tool without \\
+					 outputTransform"
                 );
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The offers that were made so far, one for each tool version that somebody asked about.
+//! The cache of offers, by tool version.
 
 use std::{
     cell::RefCell,
@@ -15,14 +15,12 @@ use registry_core::{
 use super::{Offer, Snapshot};
 use crate::{contract::Contracts, identity::is_usable};
 
-/// How deep is looked, for the rules let no circle in, but a file that nobody has checked may have
-/// one: a composition that is too deep by one, and the tool that it comes to.
+/// Maximum depth of the lookup. The registry rejects cycles, but an unchecked file can contain one.
 const DEPTH: usize = limits::COMPOSITION_DEPTH + 2;
 
-/// The parts of one composition that were looked at: many may lead to the same.
+/// The parts found during one lookup; several paths can lead to the same part.
 type Seen = RefCell<HashMap<Dependency, Option<Arc<Offer>>>>;
 
-/// All offers, by tool version, and those of skills.
 #[derive(Debug)]
 pub struct Shelf {
     offers: RwLock<foldhash::HashMap<Key, Arc<Offer>>>,
@@ -31,13 +29,12 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// Nothing yet.
     pub fn new(contracts: Arc<Contracts>) -> Self {
         Self { offers: RwLock::default(), skills: RwLock::default(), contracts }
     }
 
-    /// The offer of a tool version at that moment; `None` where it is not registered, retired, or
-    /// of a kind that cannot be served.
+    /// Returns the offer of a tool version. `None` if it is unregistered, retired or cannot be
+    /// served.
     pub fn offer(&self, snapshot: &Snapshot, tool: &Key) -> Option<Arc<Offer>> {
         self.offer_within(snapshot, tool, (&Seen::default(), DEPTH))
     }
@@ -66,7 +63,7 @@ impl Shelf {
         Some(offer)
     }
 
-    /// The offer of a skill, while its agent is registered and not retired.
+    /// Returns the offer of a skill, unless its agent is unregistered or retired.
     fn skill(&self, snapshot: &Snapshot, skill: &Dependency) -> Option<Arc<Offer>> {
         let record = snapshot.catalog.find(&skill.key()).filter(|record| is_usable(record))?;
         let known = self.skills.read().unwrap_or_else(PoisonError::into_inner).get(skill).cloned();
@@ -79,7 +76,7 @@ impl Shelf {
         Some(offer)
     }
 
-    /// The offer of a skill of this agent, made anew.
+    /// Creates the offer of a skill.
     fn skill_of(
         &self,
         snapshot: &Snapshot,
@@ -90,7 +87,7 @@ impl Shelf {
         Offer::of_skill(snapshot, agent, &self.contracts, id).map(Arc::new)
     }
 
-    /// The offer of a tool version, whatever became of it.
+    /// Returns the offer of a tool version, even if retired.
     pub fn registered(&self, snapshot: &Snapshot, tool: &Key) -> Option<Arc<Offer>> {
         self.registered_within(snapshot, tool, (&Seen::default(), DEPTH))
     }
@@ -116,7 +113,7 @@ impl Shelf {
         Offer::new(snapshot, record, &self.contracts, part).map(Arc::new)
     }
 
-    /// Forgets tools that are gone. A log never forgets an entity, but a registry file may.
+    /// Drops tools that the catalog no longer contains. Only registry files remove entities.
     pub fn prune(&self, catalog: &Catalog) {
         let mut offers = self.offers.write().unwrap_or_else(PoisonError::into_inner);
         if offers.len() > catalog.len() {
@@ -126,14 +123,13 @@ impl Shelf {
         skills.retain(|skill, _| catalog.find(&skill.key()).is_some());
     }
 
-    /// Whether nothing was asked for yet.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.offers.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 }
 
-/// What a part is, worked out once.
+/// Finds a part once per lookup.
 fn once(
     seen: &Seen,
     part: &Dependency,
@@ -142,7 +138,7 @@ fn once(
     if let Some(known) = seen.borrow().get(part) {
         return known.clone();
     }
-    // Whoever comes back to it meanwhile goes round in a circle.
+    // A part that is found again before `make` returns is in a cycle.
     seen.borrow_mut().insert(part.clone(), None);
     let found = make();
     seen.borrow_mut().insert(part.clone(), found.clone());

@@ -1,7 +1,7 @@
-//! Prompts and resources for a caller. A caller that may use one of a server's tools sees the features
-//! that the registration exposes, unless the target's configuration overrides it.
+//! Prompts and resources of a caller's servers. A caller with a tool of a server sees the features
+//! that the registration exposes, unless the target's configuration overrides that.
 //!
-//! Two versions of one server share a prefix; the newest that the caller may use is shown, as with
+//! Versions of one server share a prefix; the newest one that the caller can use is visible.
 //! tools.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -12,33 +12,31 @@ use registry_core::{Entity, Key, entity::Exposure};
 
 use super::{Snapshot, View};
 
-/// One server as a caller sees it.
+/// A server that is visible to a caller.
 #[derive(Debug, Clone)]
 pub struct Shown {
-    /// The registered server.
     pub server: Key,
-    /// Its target.
     pub target: TargetId,
-    /// Under which names its things are known.
+    /// The prefix of its names.
     pub prefix: Prefix,
-    /// What it has.
+    /// The listed prompts and resources.
     pub features: Arc<Features>,
     exposes: Vec<Exposure>,
 }
 
 impl Shown {
-    /// Whether callers see this of it.
+    /// Whether callers see a kind of features.
     pub fn exposes(&self, what: Exposure) -> bool {
         self.exposes.contains(&what)
     }
 }
 
-/// All that is shown, by prefix.
+/// The visible servers by prefix.
 #[derive(Debug, Default)]
 pub struct Showcase(BTreeMap<Box<str>, Shown>);
 
 impl Showcase {
-    /// What a view's audience is shown at that moment.
+    /// The visible servers of a view.
     pub fn of(snapshot: &Snapshot, view: &View, showing: impl Fn(&Key) -> Option<Showing>) -> Self {
         let mut all: BTreeMap<Box<str>, Shown> = BTreeMap::new();
         for offer in view.offers() {
@@ -53,18 +51,17 @@ impl Showcase {
         Self(all)
     }
 
-    /// The server with this prefix.
     pub fn find(&self, prefix: &str) -> Option<&Shown> {
         self.0.get(prefix)
     }
 
-    /// All servers, in the order of their prefixes.
+    /// All servers, sorted by prefix.
     pub fn iter(&self) -> impl Iterator<Item = &Shown> {
         self.0.values()
     }
 }
 
-/// Exposed features of a server; `None` if it is not registered.
+/// The exposed features of a server. `None` if it is not registered.
 pub fn exposures(
     snapshot: &Snapshot,
     server: &Key,
@@ -77,7 +74,7 @@ pub fn exposures(
 
 fn shown(snapshot: &Snapshot, server: &Key, showing: Showing) -> Option<Shown> {
     let target = snapshot.definitions.route(server)?.target;
-    // A server that was not reached yet shows nothing, but is there.
+    // A server that was never reached has no features yet.
     let features = snapshot.definitions.features(server).cloned().unwrap_or_default();
     let exposes = exposures(snapshot, server, showing.exposes)?;
     Some(Shown { server: server.clone(), target, prefix: showing.prefix, features, exposes })

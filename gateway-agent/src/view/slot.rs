@@ -1,14 +1,14 @@
-//! The place of one audience's view at one moment.
+//! The cell of one audience's view in one snapshot.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::View;
 
-/// One audience's view, made by the first who asks while the others wait.
+/// One audience's view, computed by the first caller while others wait.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     serial: u64,
-    /// The view before, until this one is made.
+    /// The previous view, until this one is computed.
     previous: Mutex<Option<Arc<View>>>,
     view: OnceLock<Arc<View>>,
 }
@@ -20,12 +20,12 @@ impl Slot {
         Self { serial, previous: Mutex::new(last), view: OnceLock::new() }
     }
 
-    /// Of which moment.
+    /// The snapshot's serial.
     pub(super) fn serial(&self) -> u64 {
         self.serial
     }
 
-    /// The view; who comes first makes it, from the one before if there was one.
+    /// Returns the view. The first call computes it, based on the previous view.
     pub(super) fn view_or(&self, make: impl FnOnce(Option<Arc<View>>) -> Arc<View>) -> Arc<View> {
         self.view.get_or_init(|| make(self.take_previous())).clone()
     }

@@ -1,4 +1,4 @@
-//! What tests share: catalogs from a few words.
+//! Catalogs for tests.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use registry_core::{
 };
 use serde_json::{Value, json};
 
-/// An entity to be put into a catalog.
+/// An entity of a test catalog.
 pub(crate) struct Registered {
     kind: Kind,
     pub(crate) document: Value,
@@ -30,7 +30,7 @@ fn registered(kind: Kind, document: Value) -> Registered {
     Registered { kind, document, state: LifecycleState::Active }
 }
 
-/// A tool of `server/up@1.0.0` under its own name; `more` is merged into the document, and its
+/// A tool of `server/up@1.0.0` under its own name. `more` is merged into the document, and its
 /// `source` into the source.
 #[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 pub(crate) fn tool(name: &str, version: &str, more: Value) -> Registered {
@@ -42,7 +42,6 @@ pub(crate) fn tool(name: &str, version: &str, more: Value) -> Registered {
     registered(Kind::Tool, document)
 }
 
-/// A composed tool.
 pub(crate) fn composed(name: &str) -> Registered {
     let step = json!({ "id": "a", "operation": { "tool": { "name": "x" } } });
     let document =
@@ -50,7 +49,7 @@ pub(crate) fn composed(name: &str) -> Registered {
     registered(Kind::Tool, document)
 }
 
-/// A server with these tools, all of version 1.0.0, that exposes this.
+/// A server with these tools, all of version 1.0.0, and these exposures.
 pub(crate) fn server(name: &str, tools: &[&str], exposes: &[&str]) -> Registered {
     let provides: Vec<_> =
         tools.iter().map(|tool| json!({ "tool": tool, "version": "1.0.0" })).collect();
@@ -73,7 +72,6 @@ pub(crate) fn agent(name: &str, version: &str, tools: &[(&str, &str)]) -> Regist
     registered(Kind::Agent, document)
 }
 
-/// A registered schema.
 #[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 pub(crate) fn schema(name: &str, schema: Value) -> Registered {
     registered(Kind::Schema, json!({ "name": name, "version": "1.0.0", "schema": schema }))

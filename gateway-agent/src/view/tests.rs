@@ -1,4 +1,4 @@
-//! Views over changing catalogs: what is in them, and what is not computed again.
+//! Views of changing catalogs: their content, and reuse of unchanged parts.
 
 use gateway_protocol::mcp::Era;
 use gateway_upstream::Tools;
@@ -41,7 +41,7 @@ fn listed(view: &View) -> Vec<Value> {
     serde_json::from_slice(&view.list(None, Era::Modern).tools).unwrap()
 }
 
-/// `name@version` of everything on the first page.
+/// `name@version` of all tools on the first page.
 fn names(view: &View) -> Vec<String> {
     let name = |tool: &Value| {
         let (name, version) = (&tool["name"], &tool["_meta"]["registry/version"]);
@@ -51,7 +51,7 @@ fn names(view: &View) -> Vec<String> {
 }
 
 #[test]
-fn each_audience_sees_its_own() {
+fn each_audience_sees_its_tools() {
     let world = world(catalog(
         1,
         vec![
@@ -114,7 +114,7 @@ fn unregistered_callers_see_newest_version_with_target() {
     }
 }
 
-/// These targets, each with these tools.
+/// Targets with their tools.
 #[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 fn listing(targets: &[&str], tools: Value) -> Arc<Definitions> {
     let mut definitions = Arc::unwrap_or_clone(definitions(targets));
@@ -139,7 +139,7 @@ fn with_input(version: &str, input: &Value, description: &str) -> [Registered; 2
 }
 
 #[test]
-fn undeployed_version_gives_way_to_the_deployed_one() {
+fn undeployed_version_is_replaced_by_deployed_one() {
     let input = |name: &str| json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": [name] });
     let (old, new) = (input("a"), input("b"));
     let at = |second: &Value, description: &str| {
@@ -160,7 +160,7 @@ fn undeployed_version_gives_way_to_the_deployed_one() {
 }
 
 #[test]
-fn unlisted_fallback_serves_what_its_version_registers() {
+fn unlisted_fallback_serves_registered_tools() {
     let x = of("x");
     let of = |name: &str, version: &str, upstream: &str| {
         tool(name, version, json!({ "source": { "serverVersion": version, "tool": upstream } }))
@@ -186,7 +186,7 @@ fn unlisted_fallback_serves_what_its_version_registers() {
 }
 
 #[test]
-fn composition_needs_targets_for_all_its_steps() {
+fn composition_needs_targets_for_all_steps() {
     let step = |id: &str| json!({ "id": id, "operation": { "tool": { "name": id } } });
     let on = |id: &str| json!({ "type": "tool", "name": id, "version": "1.0.0" });
     let both = json!({
@@ -213,7 +213,7 @@ fn composition_needs_targets_for_all_its_steps() {
 }
 
 #[test]
-fn a_definition_has_what_was_registered_and_any_object_otherwise() {
+fn definition_defaults_to_any_object() {
     let more = json!({
         "title": "T", "description": "d\"q", "annotations": { "readOnlyHint": true },
         "inputSchema": { "$ref": "#In:1.0.0" }, "outputSchema": { "$ref": "#Out:1.0.0" },
@@ -245,7 +245,7 @@ fn a_definition_has_what_was_registered_and_any_object_otherwise() {
     assert_eq!(listed(&view), [bare.clone(), full.clone()]);
     let params = &view.find(&Name::parse(Kind::Tool, "full").unwrap()).unwrap().input().params;
     assert_eq!(params.len(), 1, "the hidden field's header went with it");
-    // Older clients refuse a list with an output schema that is not about an object.
+    // Older clients reject a list with an output schema that does not describe an object.
     let legacy = view.list(None, Era::Legacy).tools;
     let mut expected = full;
     expected.as_object_mut().unwrap().remove("outputSchema");
@@ -253,7 +253,7 @@ fn a_definition_has_what_was_registered_and_any_object_otherwise() {
 }
 
 #[test]
-fn tools_come_in_the_order_of_their_servers() {
+fn tools_follow_order_of_servers() {
     let other = json!({ "source": { "server": "another" } });
     let world = world(catalog(
         1,
@@ -275,7 +275,7 @@ fn tools_come_in_the_order_of_their_servers() {
 }
 
 #[test]
-fn both_eras_share_the_bytes_where_nothing_differs() {
+fn both_eras_share_equal_bytes() {
     let world = world(catalog(1, vec![tool("a", "1.0.0", json!({}))]));
     let view = world.see(&Audience::Everyone);
     let (legacy, modern) = (view.list(None, Era::Legacy), view.list(None, Era::Modern));
@@ -283,7 +283,7 @@ fn both_eras_share_the_bytes_where_nothing_differs() {
 }
 
 #[test]
-fn only_what_changed_is_made_again() {
+fn only_changed_parts_are_rebuilt() {
     let first = || {
         vec![
             tool("a", "1.0.0", json!({})),
@@ -311,7 +311,7 @@ fn only_what_changed_is_made_again() {
 }
 
 #[test]
-fn a_schema_behind_a_tool_is_part_of_it() {
+fn changed_schema_rebuilds_its_tool() {
     let with = |kind: &str| {
         let inner = schema("Inner", json!({ "type": kind }));
         let outer = schema("Outer", json!({ "properties": { "a": { "$ref": "#Inner:1.0.0" } } }));
@@ -327,7 +327,7 @@ fn a_schema_behind_a_tool_is_part_of_it() {
 }
 
 #[test]
-fn a_moment_that_has_passed_can_still_be_seen_and_does_not_come_back() {
+fn earlier_snapshot_stays_readable() {
     let world = world(catalog(1, vec![tool("a", "1.0.0", json!({}))]));
     let then = world.views.now();
     world.then(catalog(2, vec![tool("b", "1.0.0", json!({}))]));
@@ -338,7 +338,7 @@ fn a_moment_that_has_passed_can_still_be_seen_and_does_not_come_back() {
 }
 
 #[test]
-fn gone_agents_and_tools_are_forgotten() {
+fn removed_agents_and_tools_are_dropped() {
     let world = world(catalog(
         1,
         vec![tool("a", "1.0.0", json!({})), agent("x", "1.0.0", &[("a", "1.0.0")])],
@@ -355,7 +355,7 @@ fn many(count: usize) -> Vec<testing::Registered> {
 }
 
 #[test]
-fn pages_follow_each_other_and_are_kept_where_nothing_changed() {
+fn unchanged_pages_keep_their_bytes() {
     let world = world(catalog(1, many(1201)));
     let view = world.see(&Audience::Everyone);
     let mut seen = Vec::new();
@@ -382,7 +382,7 @@ fn pages_follow_each_other_and_are_kept_where_nothing_changed() {
 }
 
 #[test]
-fn a_cursor_outlives_the_tool_that_it_names() {
+fn cursor_survives_removed_tool() {
     let world = world(catalog(1, many(1000)));
     let cursor = world.see(&Audience::Everyone).list(None, Era::Modern).next.unwrap();
     let first = cursor.clone();
@@ -405,7 +405,7 @@ fn a_cursor_outlives_the_tool_that_it_names() {
 }
 
 #[test]
-fn big_definitions_make_short_pages() {
+fn large_definitions_shorten_pages() {
     let text = "x".repeat(7 * 1024);
     let tools = (0..600).map(|i| tool(&format!("t{i}"), "1.0.0", json!({ "description": text })));
     let world = world(catalog(1, tools.collect()));
@@ -423,7 +423,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn views_are_what_brute_force_says(entries in registry()) {
+    fn views_equal_brute_force_model(entries in registry()) {
         let mut tools = std::collections::BTreeMap::new();
         for (name, version, state, declared) in entries {
             tools.entry((name, version)).or_insert((state, declared));
@@ -476,7 +476,7 @@ fn skilled(revision: u64, change: impl FnOnce(Registered) -> Registered) -> Arc<
 }
 
 #[test]
-fn a_composition_of_a_skill_is_there_as_long_as_its_agent() {
+fn skill_composition_needs_its_agent() {
     let world = world(skilled(1, |writer| writer));
     world.targets.send_replace(definitions(&["agent/writer@1.0.0"]));
     let first = world.see(&Audience::Everyone);

@@ -1,4 +1,5 @@
-//! Where an offer leads: to a tool of a server, to a skill of an agent, or to a composition of other offers.
+//! The backend of an offer: a tool of a server, a skill of an agent, or a composition of other
+//! offers.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -18,25 +19,24 @@ use serde_json::{Value, value::RawValue};
 use super::{Composed, Offer, Snapshot, TaskSupport};
 use crate::contract::{Answer, Contracts, Live};
 
-/// How a tool is done.
 #[derive(Debug)]
 pub(super) enum Way {
     Upstream(Backing),
     Composed(Arc<Composed>),
 }
 
-/// The tool of a server, or the skill of an agent, that is behind an offer.
+/// The tool of a server or the skill of an agent.
 #[derive(Debug)]
 pub(super) struct Backing {
     pub(super) server: Key,
     pub(super) tool: Arc<str>,
-    /// How it is asked for.
+    /// The upstream method.
     pub(super) method: Method,
     pub(super) live: Option<Arc<Tools>>,
     pub(super) tasks: TaskSupport,
-    /// The interfaces of MCP Apps in its `_meta`, with their URIs for callers.
+    /// The MCP Apps interfaces in its `_meta`, with the callers' URIs.
     pub(super) interfaces: BTreeMap<Box<str>, Box<str>>,
-    /// Its target; `None`: it cannot be called here.
+    /// The target. `None`: it cannot be called here.
     pub(super) route: Option<Route>,
 }
 
@@ -48,15 +48,14 @@ impl Backing {
 }
 
 impl Way {
-    /// `None` where its upstream lists it in a way that forbids to use it, or a part of a composition
-    /// cannot be used.
+    /// Returns `None` if the upstream's definition is unusable, or a part of a composition.
     pub(super) fn of(
         snapshot: &Snapshot,
         tool: &Tool,
         mut part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
     ) -> Option<Self> {
         let Some(source) = tool.source() else {
-            // A step has no client that could wait for a task.
+            // Steps have no client that could wait for a task.
             let callable = |declared: &Dependency| {
                 part(declared).filter(|offer| offer.task_support() != TaskSupport::Required)
             };
@@ -86,7 +85,7 @@ impl Way {
         Some(Self::Upstream(Backing { server, tool, method, live, tasks, interfaces, route }))
     }
 
-    /// To a skill of an agent, which lists no tools.
+    /// Creates the backend of a skill. Agents list no tools.
     pub(super) fn to_skill(
         snapshot: &Snapshot,
         key: &Key,
@@ -106,7 +105,7 @@ impl Way {
         })
     }
 
-    /// What else than documents it is made of.
+    /// Hashes all inputs except documents.
     pub(super) fn hash(&self, hasher: &mut DefaultHasher) {
         match self {
             Self::Upstream(Backing { tool, live, tasks, interfaces, .. }) => {
@@ -121,7 +120,6 @@ impl Way {
         }
     }
 
-    /// The first registered server or agent behind it without a target.
     pub(super) fn missing_target(&self) -> Option<&Key> {
         match self {
             Self::Upstream(Backing { server, route, .. }) => route.is_none().then_some(server),
@@ -139,8 +137,8 @@ impl Way {
         self.holds(own, Offer::is_quarantined)
     }
 
-    /// Whether it, or a part of it, is at the target of a lower version, which lists something else
-    /// or was not listed yet.
+    /// Whether it, or a part, uses the target of a lower version that lists another definition or
+    /// was not listed yet.
     pub(super) fn is_undeployed(
         &self,
         snapshot: &Snapshot,
@@ -151,11 +149,12 @@ impl Way {
         self.holds(own, Offer::is_undeployed)
     }
 
-    /// Whether something holds for the tool itself, or for a part of a composition.
+    /// Evaluates a condition for the tool itself or for the parts of a composition.
     fn holds(&self, own: impl Fn(Live<'_>) -> Answer, part: impl Fn(&Offer) -> bool) -> Answer {
         match self {
             Self::Upstream(backing) => own(backing.live()),
-            // Parts with a provisional answer are made again, and the composition with them.
+            // A part with a provisional answer is rebuilt later, which also rebuilds the
+            // composition.
             Self::Composed(composed) => Answer {
                 is_so: composed.parts().any(|(_, offer)| part(offer)),
                 is_provisional: false,
@@ -163,7 +162,7 @@ impl Way {
         }
     }
 
-    /// Whether what it leads to is still the same.
+    /// Whether the backend is unchanged.
     pub(super) fn is_current(
         &self,
         snapshot: &Snapshot,
@@ -200,8 +199,8 @@ fn meta_of(definition: &RawValue) -> Option<Value> {
     serde_json::from_str(meta.get()).ok()
 }
 
-/// The target of a tool. That of a lower version serves only the tools that it lists; before the
-/// first connection, those that are registered of the lower version.
+/// The target of a tool. The target of a lower version serves only the tools that it lists, or
+/// before the first connection the registered tools of that version.
 fn route_of(snapshot: &Snapshot, server: &Key, tool: &str) -> Option<Route> {
     let route = snapshot.definitions.route(server)?;
     let lists = || match snapshot.definitions.find(server) {
@@ -211,8 +210,7 @@ fn route_of(snapshot: &Snapshot, server: &Key, tool: &str) -> Option<Route> {
     (!route.is_fallback || lists()).then_some(route)
 }
 
-/// The upstream names of the tools that are registered of servers, collected when a target was not
-/// listed yet.
+/// The registered tools by target, for targets that were not listed yet.
 #[derive(Debug, Default)]
 pub(super) struct Registered(Mutex<HashMap<TargetId, HashSet<Box<str>>>>);
 
@@ -236,12 +234,11 @@ fn upstream_names(catalog: &Catalog, target: &TargetId) -> HashSet<Box<str>> {
     own.map(|source| source.tool.as_str().into()).collect()
 }
 
-/// The text of one tool's definition.
 fn text_in<'a>(tools: Option<&'a Arc<Tools>>, tool: &str) -> Option<&'a str> {
     tools?.find(tool).map(RawValue::get)
 }
 
-/// By identity, not by text: an offer that outlived its list would keep the whole list.
+/// Compared by pointer: an offer must not keep an old list alive.
 fn is_live_as(old: Option<&Arc<Tools>>, new: Option<&Arc<Tools>>) -> bool {
     match (new, old) {
         (Some(new), Some(old)) => Arc::ptr_eq(new, old),

@@ -1,4 +1,4 @@
-//! What is checked of single tools, and which entry goes before which.
+//! Validation overrides of single tools and their precedence.
 
 use gateway_policy::{Checks, Mode};
 
@@ -13,7 +13,7 @@ fn with(tools: &str) -> String {
 }
 
 #[test]
-fn the_most_exact_entry_goes_before_the_others_field_by_field() {
+fn exact_entry_precedes_others_per_field() {
     let tools = "[{ tool: a, inputValidation: ignore, outputValidation: deny }, \
                  { tool: a@2.0.0, inputValidation: warn }, { tool: b@1.0.0, contractDrift: ignore }, \
                  { tool: agent/x/c, outputValidation: warn }]";
@@ -36,7 +36,7 @@ fn the_most_exact_entry_goes_before_the_others_field_by_field() {
 }
 
 #[test]
-fn what_is_wrong_in_an_entry_is_told_at_its_place() {
+fn invalid_entry_is_reported_at_its_line() {
     let at = "line 4: registry.validation.runtime.tools";
     for (tools, problem) in [
         ("[{ inputValidation: warn }]", "[0].tool: missing; it names a tool"),

@@ -1,4 +1,4 @@
-//! HTTP responses from bytes, without copying large ones.
+//! HTTP responses from bytes, without copies of large ones.
 
 use std::{
     array,
@@ -15,12 +15,10 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
 use http_body::{Frame, SizeHint};
 
-/// A response and how long its body is.
+/// A response and the size of its body.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// The response.
     pub response: Response,
-    /// The size of its body.
     pub bytes: usize,
 }
 
@@ -30,13 +28,12 @@ impl IntoResponse for Answer {
     }
 }
 
-/// A JSON response.
 pub(super) fn json(status: StatusCode, body: Bytes) -> Answer {
     let bytes = body.len();
     Answer { response: respond(status, Body::from(body)), bytes }
 }
 
-/// A JSON response in three parts, of which the middle one may be large and shared.
+/// A JSON response of three parts. The middle part can be large and shared.
 pub(super) fn json_parts(parts: [Bytes; 3]) -> Answer {
     let parts = Parts::new(parts);
     let bytes = usize::try_from(parts.left).unwrap_or(usize::MAX);
@@ -51,18 +48,18 @@ fn respond(status: StatusCode, body: Body) -> Response {
     response
 }
 
-/// A notification was taken.
+/// 202, for notifications and responses of the client.
 pub(crate) fn accepted() -> Answer {
     empty(StatusCode::ACCEPTED)
 }
 
-/// Something was deleted.
+/// 204, for a deleted session.
 pub(crate) fn no_content() -> Answer {
     empty(StatusCode::NO_CONTENT)
 }
 
-/// What a request gets that its own sender cancelled: an event stream that has already ended,
-/// because there is nothing to say and a client that did not mean it can tell.
+/// The response to a cancelled request: an empty event stream, because JSON-RPC has no response for
+/// it.
 pub(crate) fn cancelled() -> Answer {
     let mut answer = empty(StatusCode::OK);
     let stream = HeaderValue::from_static("text/event-stream");
@@ -76,7 +73,7 @@ fn empty(status: StatusCode) -> Answer {
     Answer { response, bytes: 0 }
 }
 
-/// A body of three parts with a known length.
+/// A body of three parts with known length.
 #[derive(Debug)]
 struct Parts {
     parts: array::IntoIter<Bytes, 3>,

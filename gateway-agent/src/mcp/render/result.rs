@@ -1,9 +1,8 @@
-//! Results as each era wants them, put together from raw bytes.
+//! Results in the form of each protocol era, assembled from raw bytes.
 //!
-//! A tool's own result is passed on as it came; only what an era adds or does not know changes:
-//! `resultType`, and in `_meta` the keys that the protocol and this gateway reserve, because there
-//! an upstream could pose as this gateway. A result that a stale catalog decided says so in
-//! `_meta`; others do not, so that they need not be rewritten.
+//! A tool's result is forwarded unchanged, except for members that one era adds or lacks:
+//! `resultType`, and reserved keys of `_meta`, with which an upstream could impersonate the
+//! gateway. Results that a stale catalog authorized carry its age in `_meta`.
 
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ use crate::{
     view::Listing,
 };
 
-/// How this gateway calls itself.
+/// The gateway's `serverInfo`.
 macro_rules! server_info {
     () => {
         concat!(
@@ -39,40 +38,39 @@ macro_rules! server_info {
     };
 }
 
-/// The gateway's `serverInfo`.
 pub(crate) const SERVER_INFO: &str = server_info!();
-/// The member of a modern `_meta` that says who answers.
+/// The member of a stateless `_meta` that identifies the server.
 pub(crate) const MODERN_META: &str =
     concat!(r#""io.modelcontextprotocol/serverInfo":"#, server_info!());
-/// What every modern result says.
+/// The members of every stateless result.
 const MODERN: &str =
     concat!(r#""_meta":{"io.modelcontextprotocol/serverInfo":"#, server_info!(), "}");
-/// What a complete modern result says.
+/// The members of a complete stateless result.
 const MODERN_COMPLETE: &str = concat!(
     r#""resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":"#,
     server_info!(),
     "}"
 );
-/// What a modern list says besides: it differs from caller to caller, and may change at any moment.
+/// The members of a stateless list: it differs per caller and can change at any time.
 const MODERN_LIST: &str = r#""ttlMs":0,"cacheScope":"private","#;
 
-/// Where `_meta` tells of the catalog that decided.
+/// The `_meta` key for the catalog of a decision.
 const CATALOG: &str = "registry/catalog";
-/// Where `_meta` tells what was done of a composition.
+/// The `_meta` key for the executed steps of a composition.
 const STEPS: &str = "registry/steps";
 /// The `_meta` key of a failed composition's error: its step, reason and message.
 const FAILURE: &str = "registry/failure";
 
-/// The key of the text that a model reads while a task runs (2025-11-25). Upstreams write it like the
-/// result.
+/// The key of the text that models read while a task runs (2025-11-25). It is content of the
+/// upstream, like the result.
 const IMMEDIATE: &str = "io.modelcontextprotocol/model-immediate-response";
 
-/// A result that is JSON text already.
+/// A result that is already JSON.
 pub(crate) fn raw(id: Id<'_>, result: &str) -> Answer {
     json(StatusCode::OK, jsonrpc::result(id, result))
 }
 
-/// One page of `tools/list`. The page itself is not copied.
+/// One page of `tools/list`, without a copy of the page.
 pub(crate) fn listing(id: Id<'_>, era: Era, listing: Listing) -> Answer {
     let head = match era {
         Era::Modern => [MODERN_LIST, MODERN_COMPLETE, ","],
@@ -81,14 +79,13 @@ pub(crate) fn listing(id: Id<'_>, era: Era, listing: Listing) -> Answer {
     let (id, head) = (id.as_raw(), head.concat());
     let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{head}"tools":"#);
     let end = match listing.next {
-        // A cursor needs no escapes.
+        // A cursor contains no characters to escape.
         Some(next) => Bytes::from(format!(r#","nextCursor":"{}"}}}}"#, next.to_text())),
         None => Bytes::from_static(b"}}"),
     };
     json_parts([Bytes::from(start), listing.tools, end])
 }
 
-/// One page of another list.
 pub(crate) fn entries(
     id: Id<'_>,
     era: Era,
@@ -114,7 +111,7 @@ pub(crate) fn entries(
     raw(id, &result.finish_string())
 }
 
-/// The result of something besides tools, as the caller's era and names want it.
+/// The result of a forwarded request, in the caller's era and names.
 pub(crate) fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -> Answer {
     let result = &outcome.result;
     let mut added = added(outcome);
@@ -129,8 +126,7 @@ pub(crate) fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -
     finished(rewritten(out, (era, method), result, &added))
 }
 
-/// The start of the answer with a result, with room for the rest: results may be large, so the
-/// answer is written once.
+/// The start of a response, with capacity for the rest: large results are written once.
 fn started(id: Id<'_>, result: &RawResult) -> Vec<u8> {
     let (raw, id) = (result.result.get(), id.as_raw());
     let mut out = Vec::with_capacity(raw.len() + id.len() + 512);
@@ -145,7 +141,7 @@ fn finished(mut out: Vec<u8>) -> Answer {
     json(StatusCode::OK, Bytes::from(out))
 }
 
-/// What a server says of a task, as the parameters of `notifications/tasks`, without `_meta`.
+/// The state of a task, as parameters of `notifications/tasks` without `_meta`.
 pub(crate) fn task(outcome: &Outcome) -> String {
     let renamed = renamed(outcome);
     let result = renamed.as_ref().unwrap_or(&outcome.result);
@@ -159,7 +155,7 @@ pub(crate) fn task(outcome: &Outcome) -> String {
     task.finish_string()
 }
 
-/// The result with URIs and tasks under the names that the caller knows, where they differ.
+/// The result with the caller's URIs and task ids, if any differ.
 fn renamed(outcome: &Outcome) -> Option<RawResult> {
     let result = &outcome.result;
     let known = Names { resources: outcome.names.as_ref(), tasks: outcome.tasks.as_ref() };
@@ -167,7 +163,7 @@ fn renamed(outcome: &Outcome) -> Option<RawResult> {
     Some(RawResult { result: changed, ..*result })
 }
 
-/// A result with `isError` that the gateway itself gives.
+/// A result with `isError` of the gateway itself.
 pub(crate) fn failed(id: Id<'_>, era: Era, text: &str) -> Answer {
     let content = content::of_text(text);
     let mut result = ObjectWriter::with_capacity(content.len() + 256);
@@ -176,15 +172,14 @@ pub(crate) fn failed(id: Id<'_>, era: Era, text: &str) -> Answer {
     raw(id, &dressed(era, &result))
 }
 
-/// The refusal of a call for which the catalog is too old: in words, and in `_meta` for programs.
+/// The result for a call that the age of the catalog forbids: as text, and in `_meta` for programs.
 pub(crate) fn too_old(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> Answer {
     let Stale { age, limit, is_read_only } = stale;
     let kind =
-        if *is_read_only { "even tools that only read" } else { "tools that may change something" };
-    let text = format!(
-        "{tool} was not called, nothing was done: what may be called was last confirmed by the \
-         registry {} ago, and this gateway refuses {kind} from {} on. Try again later, or tell the \
-         gateway's operator that its registry is out of reach.",
+        if *is_read_only { "calls of all tools" } else { "tools that may change something" };
+		"{tool} was not called: the registry last confirmed the catalog {} ago, and this gateway \\
+		 rejects {kind} after {}. Retry later, or report to the gateway's operator that the \\
+		 registry is unreachable.",
         seconds(*age),
         seconds(*limit),
     );
@@ -204,7 +199,7 @@ pub(crate) fn too_old(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> Answer
     raw(id, &result.finish_string())
 }
 
-/// Puts what an era wants at the start of an object that has none of it.
+/// Adds the members of an era to a JSON object.
 fn dressed(era: Era, object: &str) -> String {
     match (era, object.strip_prefix('{')) {
         (Era::Modern, Some(rest)) => format!("{{{MODERN_COMPLETE},{rest}"),
@@ -212,7 +207,6 @@ fn dressed(era: Era, object: &str) -> String {
     }
 }
 
-/// The result of a tool.
 pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
     let renamed = renamed(outcome);
     let result = renamed.as_ref().unwrap_or(&outcome.result);
@@ -250,7 +244,7 @@ pub(crate) fn unfinished(id: Id<'_>, era: Era, tool: &str, failed: &Failed) -> A
     raw(id, &result.finish_string())
 }
 
-/// What is said of a result in `_meta`.
+/// The keys that the gateway adds to `_meta`.
 fn added(outcome: &Outcome) -> Vec<(&'static str, String)> {
     let mut added = Vec::new();
     if outcome.freshness.is_stale() {
@@ -263,7 +257,7 @@ fn added(outcome: &Outcome) -> Vec<(&'static str, String)> {
     added
 }
 
-/// Which catalog decided, and how old it was.
+/// The catalog of a decision, and its age.
 fn dated(Outcome { revision, freshness, .. }: &Outcome) -> String {
     let mut catalog = ObjectWriter::with_capacity(64);
     catalog.raw("revision", &revision.0.to_string());
@@ -273,7 +267,7 @@ fn dated(Outcome { revision, freshness, .. }: &Outcome) -> String {
     catalog.finish_string()
 }
 
-/// An object with some members put before its own.
+/// Writes an object with additional members at the start.
 fn prefixed(out: &mut Vec<u8>, members: &str, object: &str) {
     let own = object.trim_ascii_start().strip_prefix('{').unwrap_or("}").trim_ascii_start();
     out.push(b'{');
@@ -284,7 +278,7 @@ fn prefixed(out: &mut Vec<u8>, members: &str, object: &str) {
     out.extend_from_slice(own.as_bytes());
 }
 
-/// A text with an object behind it, whose members are copied one by one, because some change.
+/// Appends a result to `out`, member by member, because some members change.
 fn rewritten(
     out: Vec<u8>,
     (era, method): (Era, Method),
@@ -300,7 +294,7 @@ fn rewritten(
     if era == Era::Modern {
         object.raw("resultType", result.result_type.as_raw());
         if method == Method::ReadResource && result.result_type.is_final() {
-            // Who may read it differs from caller to caller.
+            // Other callers may see other contents.
             let ttl = members.find("ttlMs").map_or("0", RawValue::get);
             object.raw("ttlMs", ttl).raw("cacheScope", r#""private""#);
         }
@@ -310,7 +304,7 @@ fn rewritten(
         let is_copied = match &*member.name {
             "_meta" | "resultType" => false,
             "ttlMs" | "cacheScope" => method != Method::ReadResource,
-            // Before 2026-07-28 only objects are allowed here; the text block says the same.
+            // Before 2026-07-28, only objects are allowed here; the text block has the same value.
             "structuredContent" => era == Era::Modern || value.starts_with('{'),
             _ => true,
         };
@@ -321,7 +315,7 @@ fn rewritten(
     object.finish_text()
 }
 
-/// The upstream's `_meta` without what is reserved, and with who answers and what this gateway adds.
+/// The upstream's `_meta` without reserved keys, plus the gateway's own keys.
 fn own_meta(era: Era, upstream: &Object<'_>, added: &[(&str, String)]) -> Option<String> {
     let mut meta = ObjectWriter::with_capacity(256);
     if era == Era::Modern {

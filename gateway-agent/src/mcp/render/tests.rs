@@ -1,4 +1,4 @@
-//! What failures look like where the front door cannot make them easily.
+//! Rendering of failures that are hard to provoke through the endpoint.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn read(answer: Answer) -> Value {
 }
 
 #[test]
-fn upstream_trouble_is_a_result_that_says_whether_anything_was_done() {
+fn upstream_errors_state_whether_call_was_made() {
     let target = "server/internal-name@1.0.0".parse().unwrap();
     let source = "connection refused by 10.1.2.3".into();
     let rows = [
@@ -63,7 +63,7 @@ fn upstream_trouble_is_a_result_that_says_whether_anything_was_done() {
 }
 
 #[test]
-fn a_catalog_that_is_too_old_is_told_to_models_and_programs() {
+fn stale_catalog_is_reported_to_models_and_programs() {
     let (age, limit) = (Some(Duration::from_secs(700)), Some(Duration::from_mins(10)));
     let unknown = json!({ "reason": "STALE_CATALOG", "ageSeconds": null, "maxAgeSeconds": 600 });
     let known = json!({ "reason": "STALE_CATALOG", "ageSeconds": 700, "maxAgeSeconds": 600 });
@@ -81,9 +81,9 @@ fn a_catalog_that_is_too_old_is_told_to_models_and_programs() {
     }
 }
 
-/// An upstream cannot say how old this gateway's catalog is.
+/// An upstream cannot report the age of the gateway's catalog.
 #[test]
-fn a_result_tells_of_a_stale_catalog_and_only_the_gateway_does() {
+fn only_gateway_reports_stale_catalog() {
     let upstreams = r#"{"content":[],"_meta":{"registry/catalog":{"revision":1},"a/b":1}}"#;
     for (upstream, has_own) in [(r#"{"content":[]}"#, false), (upstreams, true)] {
         for (seconds, told) in [(29, Value::Null), (31, json!({ "revision": 7, "ageSeconds": 31 }))]
@@ -116,7 +116,7 @@ fn a_result_tells_of_a_stale_catalog_and_only_the_gateway_does() {
 }
 
 #[test]
-fn texts_are_escaped() {
+fn error_texts_are_escaped() {
     let violation =
         Violation { pointer: "/a\"b".to_owned(), message: "line\nbreak \u{1}".to_owned() };
     let error = Error::InvalidInput { violations: vec![violation] };

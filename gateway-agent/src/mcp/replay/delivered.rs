@@ -1,4 +1,4 @@
-//! Completed streams whose clients have all events. They give way to events that no client has.
+//! Completed streams whose events all reached the client. They are evicted first.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,7 @@ use gateway_policy::Principal;
 
 use super::Replay;
 
-/// These streams, oldest first.
+/// The streams, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Delivered {
     next: u64,
@@ -18,7 +18,7 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
-    /// Adds a stream, and returns its place.
+    /// Adds a stream, and returns its position.
     pub(super) fn add(&mut self, replay: &Arc<Replay>) -> u64 {
         let place = self.next;
         self.next += 1;
@@ -27,20 +27,17 @@ impl Delivered {
         place
     }
 
-    /// Removes the stream at a place, if it is still there.
     pub(super) fn remove(&mut self, principal: &Principal, place: u64) -> Option<Arc<Replay>> {
         self.own.remove(&(principal.clone(), place));
         self.all.remove(&place)
     }
 
-    /// Removes the oldest stream.
     pub(super) fn pop(&mut self) -> Option<Arc<Replay>> {
         let (place, replay) = self.all.pop_first()?;
         self.own.remove(&(replay.principal.clone(), place));
         Some(replay)
     }
 
-    /// Removes the oldest stream of a caller.
     pub(super) fn pop_of(&mut self, principal: &Principal) -> Option<Arc<Replay>> {
         let places = (principal.clone(), 0)..=(principal.clone(), u64::MAX);
         let (_, place) = self.own.range(places).next()?.clone();

@@ -1,4 +1,4 @@
-//! The table's bound, its binding to callers, and what ends a session.
+//! Limits and ownership of sessions, and their end.
 
 use http::HeaderValue;
 
@@ -25,7 +25,7 @@ fn is_open(sessions: &Sessions, id: &str, name: &str) -> bool {
 }
 
 #[test]
-fn ids_differ_and_are_visible_ascii() {
+fn session_ids_are_unique_visible_ascii() {
     let sessions = sessions(10);
     let (a, b) = (open(&sessions, "x"), open(&sessions, "x"));
     assert_ne!(a, b);
@@ -33,7 +33,7 @@ fn ids_differ_and_are_visible_ascii() {
 }
 
 #[test]
-fn a_gateway_with_the_same_key_knows_the_session() {
+fn gateway_with_same_key_knows_session() {
     let with = |key: u8| Sessions::new(10, Arc::new(Sealer::with(&[[key; 32]])));
     let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
     let client = ClientInfo { name: "c".to_owned(), version: "1".to_owned() };
@@ -49,7 +49,7 @@ fn a_gateway_with_the_same_key_knows_the_session() {
 }
 
 #[test]
-fn a_session_is_its_openers_own() {
+fn session_belongs_to_its_opener() {
     let sessions = sessions(10);
     let id = open(&sessions, "a");
     assert!(is_open(&sessions, &id, "a"));
@@ -61,7 +61,7 @@ fn a_session_is_its_openers_own() {
 }
 
 #[test]
-fn requests_must_name_one_session() {
+fn request_must_name_one_session() {
     let sessions = sessions(10);
     let id = open(&sessions, "a");
     let find = |headers: &HeaderMap| sessions.find(headers, &claim("a"), || None).map(|_| ());
@@ -73,14 +73,14 @@ fn requests_must_name_one_session() {
 }
 
 #[test]
-fn when_full_what_was_idle_longest_is_forgotten_and_comes_back() {
+fn full_table_evicts_least_recently_used() {
     let mut sessions = sessions(12);
     let ids: Vec<_> = (0..3).map(|_| open(&sessions, "a")).collect();
     let level = RawValue::from_string("\"info\"".to_owned()).unwrap();
     for id in &ids {
         sessions.find(&headers(id), &claim("a"), || None).unwrap().set_log_level(&level);
     }
-    // Moves the uses so far into the past.
+    // Moves previous uses into the past.
     sessions.started = sessions.started.checked_sub(Duration::from_secs(1)).unwrap();
     let find = |id: &str| sessions.find(&headers(id), &claim("a"), || None).unwrap();
     for id in [&ids[0], &ids[2], &open(&sessions, "a")] {
@@ -94,9 +94,9 @@ fn when_full_what_was_idle_longest_is_forgotten_and_comes_back() {
 }
 
 #[test]
-fn what_is_idle_for_long_is_forgotten_first() {
+fn longest_idle_session_is_evicted_first() {
     let mut sessions = sessions(1);
-    // The clock starts an hour ago, so a session that was used at its start is long idle.
+    // The clock starts an hour ago, so a session used at its start is idle.
     sessions.started = Instant::now().checked_sub(Duration::from_hours(1)).unwrap();
     let (idle, other) = (open(&sessions, "a"), open(&sessions, "a"));
     let session = sessions.find(&headers(&idle), &claim("a"), || None).unwrap();
@@ -107,7 +107,7 @@ fn what_is_idle_for_long_is_forgotten_first() {
 }
 
 #[tokio::test]
-async fn answers_find_their_questions_once() {
+async fn answers_match_questions_once() {
     let sessions = sessions(8);
     let id = open(&sessions, "a");
     let session = sessions.find(&headers(&id), &claim("a"), || None).unwrap();
@@ -131,7 +131,7 @@ async fn answers_find_their_questions_once() {
 }
 
 #[tokio::test]
-async fn only_the_newest_stream_is_served_and_none_after_the_end() {
+async fn only_newest_stream_is_served() {
     let sessions = sessions(8);
     let id = open(&sessions, "a");
     let session = sessions.find(&headers(&id), &claim("a"), || None).unwrap();
@@ -146,7 +146,7 @@ async fn only_the_newest_stream_is_served_and_none_after_the_end() {
 }
 
 #[tokio::test]
-async fn a_call_can_be_cancelled_while_it_runs() {
+async fn running_call_can_be_cancelled() {
     let sessions = sessions(8);
     let id = open(&sessions, "a");
     let session = sessions.find(&headers(&id), &claim("a"), || None).unwrap();
@@ -161,7 +161,7 @@ async fn a_call_can_be_cancelled_while_it_runs() {
 }
 
 #[test]
-fn ended_session_is_remembered_without_its_id() {
+fn ended_session_is_remembered_without_id() {
     let sessions = sessions(8);
     let text = format!(r#"{{"experimental":{{"x":"{}"}}}}"#, "x".repeat(2_000));
     let raw = RawValue::from_string(text).unwrap();

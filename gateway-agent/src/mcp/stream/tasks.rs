@@ -1,8 +1,8 @@
-//! Notifications about the tasks of one subscription. The gateway polls their servers in the
-//! caller's name, at the interval that they ask for, and sends each change.
+//! Notifications about the tasks of one subscription. The gateway polls the servers on behalf of
+//! the caller, at the requested interval, and sends changes.
 //!
-//! Subscriptions at upstreams are not used: their stream is shared by all callers, a task belongs
-//! to one caller, and few servers send notifications about tasks.
+//! Subscriptions at upstreams are not used: all callers share an upstream's stream, tasks belong to
+//! single callers, and few servers send notifications about tasks.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -27,34 +27,32 @@ use crate::{
     pipeline::{self, About, Error, Invocation, Outcome, Output, Task},
 };
 
-/// Most tasks of one subscription.
+/// Maximum tasks per subscription.
 pub(super) const MOST: usize = 100;
-/// Of so many each caller may have a quarter.
+/// Maximum subscribed tasks of all callers. One caller can use a quarter.
 const SHARED: usize = 1_000;
-/// Most of them that are asked for at once when it begins.
+/// Maximum concurrent polls when a subscription starts.
 const AT_ONCE: usize = 8;
-/// How long a subscriber waits for what servers say to its tasks. One that is slower is asked again.
+/// Maximum wait for the first poll of all tasks. Slower servers are polled again.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two questions to a server that does not say how often it wants to be asked.
+/// Poll interval if the server requests none.
 const PACE: Duration = Duration::from_secs(5);
-/// Whatever it says.
+/// Minimum poll interval.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// What callers have of what may be watched.
 pub(in super::super) fn watches() -> Arc<Shares> {
     Shares::quarters(Scarce::Tasks, SHARED)
 }
 
-/// The tasks of one subscription.
 pub(super) struct Tasks {
     known: Vec<Box<str>>,
     told: SelectAll<BoxStream<'static, String>>,
 }
 
 impl Tasks {
-    /// Those of these that are the caller's own, for which it has a share, and that are not unknown to
-    /// their servers.
+    /// Subscribes to the caller's own tasks within its quota. Tasks that are unknown to their
+    /// servers are skipped.
     pub(super) async fn watch(
         endpoint: &Arc<Endpoint>,
         (who, context): (&Who, &Context),
@@ -75,34 +73,33 @@ impl Tasks {
         Self { known, told: stream::select_all(told) }
     }
 
-    /// Their ids, as the caller knows them.
+    /// The caller's ids of the tasks.
     pub(super) fn known(&self) -> &[Box<str>] {
         &self.known
     }
 
-    /// How one of them stands now, as [`result::task`] writes it; `None` once all have ended. May be
-    /// dropped and called again.
+    /// The next changed state of a task (see [`result::task`]), or `None` when all have ended.
+    /// Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<String> {
         self.told.next().await
     }
 }
 
-/// A task that is watched.
 struct Watched {
     endpoint: Arc<Endpoint>,
     who: Who,
     context: Context,
     about: About,
-    /// Before its server is asked again; `None`: it has ended.
+    /// Delay before the next poll. `None`: the task has ended.
     wait: Option<Duration>,
-    /// What was told last.
+    /// The digest of the last sent state.
     last: Option<Digest>,
     _share: Share,
 }
 
 impl Watched {
-    /// Begins to watch, unless it is not the caller's own, or its server says in time that there is no
-    /// such task.
+    /// Starts polling. `None`: the task belongs to another caller, or its server reports in time
+    /// that it is unknown.
     async fn begin(
         endpoint: Arc<Endpoint>,
         (who, context): (Who, Context),
@@ -112,14 +109,14 @@ impl Watched {
         let principal = endpoint.gateway.principal(&who.claim);
         let share = endpoint.state.task_watches.take(&principal).ok()?;
         let about = About::Task(known, Some(task));
-        // How it stands is told first: it may have ended before this began.
+        // The current state is sent first, because the task can have ended already.
         let wait = Some(Duration::ZERO);
         let watched = Self { endpoint, who, context, about, wait, last: None, _share: share };
         let asked = timeout_at(until, watched.ask()).await;
         (!matches!(asked, Ok(Err(error)) if is_over(&error))).then_some(watched)
     }
 
-    /// How it stands, once that is something else than what was told last.
+    /// Waits until the state differs from the last sent one.
     async fn next(&mut self) -> Option<String> {
         loop {
             tokio::time::sleep(self.wait?).await;
@@ -151,7 +148,7 @@ impl Watched {
         output.and_then(Output::into_result)
     }
 
-    /// Notes what its server said, and gives what of it is to be told.
+    /// Stores a state, and returns it if it has changed.
     fn heard(&mut self, outcome: &Outcome) -> Option<String> {
         self.wait = pace(&outcome.result.result);
         let told = result::task(outcome);
@@ -160,7 +157,7 @@ impl Watched {
     }
 }
 
-/// Whether nothing more can be said: the task is gone, or the caller may not ask for it any more.
+/// Whether polling must stop: the task is unknown, or the caller is no longer authorized.
 fn is_over(error: &Error) -> bool {
     match error {
         Error::Denied(Denial::Stale(_)) => false,
@@ -172,7 +169,7 @@ fn is_over(error: &Error) -> bool {
     }
 }
 
-/// How long to wait before the server of a task that stands so is asked again; `None`: it has ended.
+/// The delay until the next poll of a task in this state. `None`: the task has ended.
 pub(in super::super) fn pace(task: &RawValue) -> Option<Duration> {
     let members = Object::parse(task).unwrap_or_default();
     let status = members.find("status").map_or("", RawValue::get);
@@ -191,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_asked_as_often_as_it_says_within_bounds_and_whatever_it_says() {
+    fn poll_interval_follows_server_within_limits() {
         let pace = |task: &str| super::pace(&RawValue::from_string(task.to_owned()).unwrap());
         for ended in ["completed", "failed", "cancelled"] {
             let task = format!(r#"{{"status":"{ended}","pollIntervalMs":"x"}}"#);

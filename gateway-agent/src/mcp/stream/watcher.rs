@@ -1,5 +1,4 @@
-//! Waiting until one caller's lists differ from what it saw last, or an upstream says so, or one of
-//! its resources changed.
+//! Waits for changes that one caller can see: of its lists, or of its resources.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -22,20 +21,20 @@ use crate::{
     view::shown::Showcase,
 };
 
-/// Changes in quick succession are told once.
+/// Changes within this time are combined.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// What changed for one caller.
+/// A change for one caller.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     Tools,
     Prompts,
     Resources,
-    /// A resource, under the name that callers know.
-    Updated(Box<str>),
-    /// The status of a task of 2025-11-25, under the server's id.
+    /// A resource, under the caller's URI.
+	Updated(Box<str>),
+    /// The state of a task of 2025-11-25, under the server's id.
     Task {
-        /// The registered versions at the target that announced it.
+        /// The registered versions of the server that announced it.
         servers: Vec<Key>,
         id: Arc<str>,
         params: Arc<str>,
@@ -44,7 +43,6 @@ pub(super) enum Change {
     TaskStatus(Arc<str>),
 }
 
-/// What the lists are known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fingerprints {
     tools: u64,
@@ -52,7 +50,6 @@ struct Fingerprints {
     resources: u64,
 }
 
-/// Watches for one caller.
 pub(super) struct Watcher {
     endpoint: Arc<Endpoint>,
     who: Who,
@@ -60,7 +57,7 @@ pub(super) struct Watcher {
     catalog: watch::Receiver<Arc<Catalog>>,
     definitions: watch::Receiver<Arc<Definitions>>,
     announcements: broadcast::Receiver<Announcement>,
-    /// What was announced and is not told yet.
+    /// Received announcements that are not processed.
     announced: Vec<Announcement>,
     changes: VecDeque<Change>,
     _permit: OwnedSemaphorePermit,
@@ -68,18 +65,18 @@ pub(super) struct Watcher {
     _held: Held,
 }
 
-/// What a caller sees at one moment.
+/// The caller's lists in one snapshot.
 struct Sight {
     fingerprints: Fingerprints,
     verdict: Verdict,
     showcase: Showcase,
     interfaces: Arc<Interfaces>,
-    /// The registered servers behind the caller's tools, by their targets.
+    /// The registered servers of the caller's tools, by target.
     targets: BTreeMap<TargetId, BTreeSet<Key>>,
 }
 
 impl Watcher {
-    /// Begins to watch; the number of watchers is bounded, of all callers and of each.
+    /// Starts watching. The number of watchers is limited, in total and per caller.
     pub(super) fn new(
         endpoint: &Arc<Endpoint>,
         who: &Who,
@@ -113,14 +110,14 @@ impl Watcher {
         &self.endpoint
     }
 
-    /// Goes on by the next configuration, if its endpoint has one for it.
+    /// Continues with the next configuration, if it accepts the caller.
     pub(super) fn move_on(&mut self) -> Option<()> {
         self.endpoint = self.endpoint.successor()?;
         (self.catalog, self.definitions) = self.endpoint.gateway.views().subscribe();
         Some(())
     }
 
-    /// Compares with the tools that the caller saw earlier, if that is known.
+    /// Compares with tools that the caller listed earlier.
     pub(super) fn compare_with(&mut self, tools: Option<u64>) {
         self.seen.tools = tools.unwrap_or(self.seen.tools);
     }
@@ -152,7 +149,7 @@ impl Watcher {
         Sight { fingerprints, verdict, showcase, interfaces, targets }
     }
 
-    /// Resolves when something changed. May be dropped and called again.
+    /// Waits for a change. Cancel-safe.
     pub(super) async fn changed(&mut self) -> Change {
         loop {
             if let Some(change) = self.changes.pop_front() {
@@ -168,13 +165,13 @@ impl Watcher {
                 self.stir(sight.verdict).await;
             }
             tokio::time::sleep(QUIET).await;
-            // Marked before the next look, so that a change after it is not lost.
+            // Marked before the next comparison, so that later changes are not lost.
             self.mark_seen();
             self.gather();
         }
     }
 
-    /// Resolves when something may have changed.
+    /// Waits until something may have changed.
     async fn stir(&mut self, verdict: Verdict) {
         let watchman = self.endpoint.gateway.watchman();
         tokio::select! {
@@ -182,12 +179,12 @@ impl Watcher {
             Ok(()) = self.definitions.changed() => {}
             announced = self.announcements.recv() => self.announced.extend(announced),
             () = watchman.other_than(verdict) => {}
-            // Sources that have ended change no more.
+            // No source can change any more.
             else => pending().await,
         }
     }
 
-    /// All that was announced, and all that differs, each once.
+    /// Collects all announced and detected changes, each once.
     fn gather(&mut self) {
         while let Ok(next) = self.announcements.try_recv() {
             self.announced.push(next);
@@ -199,7 +196,7 @@ impl Watcher {
         let (tasks, others): (Vec<_>, Vec<_>) = concerning.partition(is_task);
         changes.extend(others);
         self.changes.extend(changes);
-        // Task states keep their order.
+        // States of tasks keep their order.
         self.changes.extend(tasks);
     }
 
@@ -217,7 +214,7 @@ impl Watcher {
 }
 
 impl Sight {
-    /// What an announcement is for this caller, if it is anything.
+    /// The change that an announcement means for this caller, if any.
     fn concerns(&self, Announcement { server, news }: &Announcement) -> Option<Change> {
         let shown = |what| {
             self.showcase.iter().find(|shown| shown.target == *server && shown.exposes(what))

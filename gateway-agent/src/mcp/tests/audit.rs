@@ -1,4 +1,4 @@
-//! One event for each call, whatever becomes of it, and never a value in it.
+//! Audit events: one per call, without values.
 
 use std::{
     io,
@@ -32,7 +32,7 @@ impl io::Write for Log {
 }
 
 impl Log {
-    /// Keeps what this thread logs.
+    /// Captures the log of this thread.
     fn start() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
@@ -77,13 +77,12 @@ async fn bench(input: Mode) -> Bench {
     Bench::start(Setup { policy, ..Setup::default() }, entities).await
 }
 
-/// The named fields of an event.
 fn fields(event: &Value, names: &[&str]) -> Vec<Value> {
     names.iter().map(|name| event[name].clone()).collect()
 }
 
 #[tokio::test]
-async fn a_call_that_works_is_told_in_full() {
+async fn successful_call_is_audited_with_all_fields() {
     let bench = bench(Mode::Error).await;
     let (log, _guard) = Log::start();
     bench.call("team/a", "t", json!({ "q": "s3cret-argument" })).await.result();
@@ -109,7 +108,7 @@ async fn a_call_that_works_is_told_in_full() {
 }
 
 #[tokio::test]
-async fn every_way_to_end_has_its_event() {
+async fn every_outcome_has_audit_event() {
     let strict = bench(Mode::Error).await;
     let lenient = bench(Mode::Warn).await;
     let (log, _guard) = Log::start();
@@ -143,7 +142,7 @@ async fn every_way_to_end_has_its_event() {
 }
 
 #[tokio::test]
-async fn who_watches_a_resource_or_may_not_has_its_event() {
+async fn subscription_is_audited_when_allowed_or_denied() {
     let (bench, _) = relayed::bench(Era::Legacy, "up").await;
     bench.until_features().await;
     let session = bench.initialize("a").await;
@@ -189,7 +188,7 @@ async fn round_of_input_is_recorded_as_input_required() {
 }
 
 #[tokio::test]
-async fn call_cancelled_in_second_round_is_recorded_as_cancelled() {
+async fn cancelled_second_round_is_recorded_as_cancelled() {
     let (bench, far_side) = relayed::bench(Era::Modern, "").await;
     let session = relayed::able_session(&bench).await;
     let (log, _guard) = Log::start();
@@ -212,7 +211,7 @@ async fn call_cancelled_in_second_round_is_recorded_as_cancelled() {
 }
 
 #[tokio::test]
-async fn names_that_a_caller_makes_up_are_kept_short() {
+async fn unknown_tool_names_are_shortened() {
     let bench = bench(Mode::Error).await;
     let (log, _guard) = Log::start();
     bench.call("", &"x".repeat(5000), json!({})).await.error();

@@ -1,4 +1,4 @@
-//! `tools/call` from the front door: what goes on to the upstream, and what comes back.
+//! `tools/call` through the endpoint: requests to the upstream, and responses.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn policy(input: Mode, output: Mode) -> Setup {
 }
 
 #[tokio::test]
-async fn a_valid_call_goes_through_untouched() {
+async fn valid_call_is_forwarded_unchanged() {
     let bench = Bench::strict(vec![tool(
         "alias",
         "1.0.0",
@@ -44,7 +44,7 @@ async fn a_valid_call_goes_through_untouched() {
 }
 
 #[tokio::test]
-async fn arguments_pass_as_the_bytes_that_came() {
+async fn arguments_are_forwarded_byte_for_byte() {
     let bench =
         Bench::start(policy(Mode::Warn, Mode::Ignore), vec![tool("t", "1.0.0", json!({}))]).await;
     let ask = Ask::modern("tools/call", json!({ "name": "t" }));
@@ -58,7 +58,7 @@ async fn arguments_pass_as_the_bytes_that_came() {
 }
 
 #[tokio::test]
-async fn what_is_set_for_a_tool_goes_before_what_is_set_for_all() {
+async fn tool_setting_overrides_general_setting() {
     let entities = || {
         let more = json!({ "inputSchema": schema(), "outputSchema": schema() });
         ["t", "u"].map(|name| tool(name, "1.0.0", more.clone())).into()
@@ -81,7 +81,7 @@ async fn what_is_set_for_a_tool_goes_before_what_is_set_for_all() {
 }
 
 #[tokio::test]
-async fn input_is_checked_by_mode() {
+async fn input_validation_follows_mode() {
     let entities = || vec![tool("t", "1.0.0", json!({ "inputSchema": schema() }))];
     let bad = json!({ "n": "x" });
 
@@ -109,7 +109,7 @@ async fn input_is_checked_by_mode() {
 }
 
 #[tokio::test]
-async fn hidden_arguments_are_refused_and_defaults_filled() {
+async fn hidden_arguments_are_rejected_and_filled() {
     let document = json!({
         "inputSchema": { "type": "object", "required": ["q", "key"], "properties": {
             "q": {}, "key": { "type": "string" },
@@ -160,7 +160,7 @@ async fn hidden_arguments_are_refused_and_defaults_filled() {
 }
 
 #[tokio::test]
-async fn annotated_arguments_are_checked_and_mirrored_anew() {
+async fn annotated_arguments_are_checked_and_mirrored() {
     let live = json!({ "name": "real", "inputSchema": { "type": "object", "properties": {
         "region": { "type": "string", "x-mcp-header": "Area" } } } });
     let entities = vec![tool("t", "1.0.0", json!({ "source": { "tool": "real" } }))];
@@ -181,7 +181,7 @@ async fn annotated_arguments_are_checked_and_mirrored_anew() {
 }
 
 #[tokio::test]
-async fn results_get_what_their_era_wants_and_lose_what_is_not_the_upstreams() {
+async fn results_match_era_without_reserved_metadata() {
     let bench = Bench::strict(vec![tool("says", "1.0.0", json!({}))]).await;
     let session = bench.initialize("").await;
     let ours = &json!({ "name": "gateway-agent", "title": "Registry gateway", "version": env!("CARGO_PKG_VERSION") });
@@ -223,7 +223,7 @@ async fn results_get_what_their_era_wants_and_lose_what_is_not_the_upstreams() {
 }
 
 #[tokio::test]
-async fn failures_are_told_where_a_model_or_a_client_looks_for_them() {
+async fn failures_are_results_or_errors() {
     let names = ["fails", "rpc", "slow", "says"];
     let mut entities: Vec<_> = names.iter().map(|name| tool(name, "1.0.0", json!({}))).collect();
     entities.push(tool("nowhere", "1.0.0", json!({ "source": { "server": "elsewhere" } })));
@@ -245,7 +245,7 @@ async fn failures_are_told_where_a_model_or_a_client_looks_for_them() {
 }
 
 #[tokio::test]
-async fn output_is_checked_by_mode() {
+async fn output_validation_follows_mode() {
     let entities = || {
         let output = json!({ "type": "object", "properties": { "secret": { "type": "string" } }, "required": ["secret"] });
         vec![
@@ -272,7 +272,7 @@ async fn output_is_checked_by_mode() {
 }
 
 #[tokio::test]
-async fn a_schema_that_cannot_be_used_refuses_only_where_input_must_be_valid() {
+async fn unusable_schema_rejects_only_required_validation() {
     let entities =
         || vec![tool("t", "1.0.0", json!({ "inputSchema": { "$ref": "#Missing:1.0.0" } }))];
     let strict = Bench::strict(entities()).await;
@@ -284,7 +284,7 @@ async fn a_schema_that_cannot_be_used_refuses_only_where_input_must_be_valid() {
 }
 
 #[tokio::test]
-async fn the_callers_trace_goes_on() {
+async fn trace_context_is_forwarded() {
     let bench = Bench::strict(vec![tool("t", "1.0.0", json!({}))]).await;
     let trace = "0123456789abcdef0123456789abcdef";
     let parent = format!("00-{trace}-0123456789abcdef-01");
@@ -302,7 +302,7 @@ async fn the_callers_trace_goes_on() {
 }
 
 #[tokio::test]
-async fn a_trace_that_is_not_valid_is_begun_anew() {
+async fn invalid_trace_context_starts_new_trace() {
     let bench = Bench::strict(vec![tool("t", "1.0.0", json!({}))]).await;
     let meta = json!({ "traceparent": "00-meta", "tracestate": "s=1", "baggage": "k=v" });
     let ask = Ask::modern("tools/call", json!({ "name": "t", "_meta": meta }));
@@ -314,7 +314,7 @@ async fn a_trace_that_is_not_valid_is_begun_anew() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_cancels_the_upstream_call() {
+async fn disconnected_client_cancels_upstream_call() {
     let bench = Bench::strict(vec![tool("slow", "1.0.0", json!({}))]).await;
     let ask = Ask::modern("tools/call", json!({ "name": "slow" }));
     tokio::select! {
@@ -326,7 +326,7 @@ async fn a_client_that_goes_away_cancels_the_upstream_call() {
 }
 
 #[tokio::test]
-async fn a_call_ends_on_the_catalog_that_it_began_with() {
+async fn call_keeps_its_catalog() {
     let bench = Bench::strict(vec![tool("slow", "1.0.0", json!({}))]).await;
     let call = bench.call("", "slow", json!({}));
     let swap = async {

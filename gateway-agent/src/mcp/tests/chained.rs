@@ -12,7 +12,6 @@ use super::{
 };
 use crate::view::testing::{agent, server, tool};
 
-/// Starts a gateway whose upstream is the given one.
 async fn in_front_of(inner: &Bench) -> Bench {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());

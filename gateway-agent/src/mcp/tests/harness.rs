@@ -1,4 +1,4 @@
-//! A gateway with one upstream server, `up@1.0.0`, and requests to it in one line.
+//! A gateway with one upstream server `up@1.0.0`, and a request builder.
 
 use std::{collections::BTreeMap, future::pending, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ use crate::{
     view::testing::{Registered, catalog},
 };
 
-/// How a test's gateway differs from the strict one.
+/// The settings of a test's gateway; the default is strict.
 pub(super) struct Setup {
     pub(super) policy: RuntimeValidation,
     pub(super) identity: IdentityConfig,
@@ -43,11 +43,11 @@ pub(super) struct Setup {
     pub(super) limits: UpstreamLimits,
     pub(super) max_staleness: MaxStaleness,
     pub(super) variables: BTreeMap<String, String>,
-    /// What is checked of single tools.
+    /// Validation overrides of single tools.
     pub(super) tools: Vec<ToolValidation>,
     /// The upstream's tools, as JSON text.
     pub(super) lists: String,
-    /// Another upstream than the usual one.
+    /// Replaces the default upstream.
     pub(super) transport: Option<TransportConfig>,
     pub(super) prefix: Prefix,
 }
@@ -81,21 +81,20 @@ impl Default for Setup {
     }
 }
 
-/// A gateway under test.
 pub(super) struct Bench {
     pub(super) router: Router,
     pub(super) handle: GatewayHandle,
     pub(super) gateway: Arc<Gateway>,
-    /// What tells the catalog's age.
+    /// Provides the catalog's age.
     pub(super) cache: Cache,
     pub(super) publish: watch::Sender<Arc<Catalog>>,
     pub(super) contracts: Arc<Contracts>,
-    /// The upstream, unless the test has one of its own.
+    /// The upstream, unless the test has its own.
     pub(super) upstream: Server,
     _dir: TempDir,
 }
 
-/// An answer that has been read to its end.
+/// A response that was read to its end.
 #[derive(Debug)]
 pub(super) struct Got {
     pub(super) status: StatusCode,
@@ -114,13 +113,13 @@ impl Got {
         (self.status.as_u16(), code.unwrap_or_else(|| panic!("no error: {self:?}")))
     }
 
-    /// The result of a request that went well.
+    /// The result of a successful request.
     pub(super) fn result(&self) -> Value {
         assert_eq!(self.status, StatusCode::OK, "{self:?}");
         self.json().get("result").unwrap_or_else(|| panic!("no result: {self:?}")).clone()
     }
 
-    /// The text of a result that says that it is an error.
+    /// The text of a result with `isError`.
     pub(super) fn failure(&self) -> String {
         let result = self.result();
         assert_eq!(result["isError"], true, "{self:?}");
@@ -191,7 +190,7 @@ impl Bench {
         Self::start(Setup::default(), entities).await
     }
 
-    /// Waits until the upstream's prompts are known.
+    /// Waits until the upstream's prompts are listed.
     pub(super) async fn until_features(&self) {
         let server = "server/up@1.0.0".parse().unwrap();
         let mut definitions = self.gateway.upstreams().definitions();
@@ -201,7 +200,7 @@ impl Bench {
         definitions.wait_for(is_known).await.unwrap();
     }
 
-    /// The calls that the upstream has got.
+    /// The calls received by the upstream.
     pub(super) fn calls(&self) -> Vec<Received> {
         self.upstream.seen("tools/call")
     }
@@ -227,25 +226,25 @@ impl Bench {
         Got { status: parts.status, headers: parts.headers, text }
     }
 
-    /// A modern request that is complete.
+    /// A complete stateless request.
     pub(super) async fn modern(&self, agent: &str, method: &str, params: Value) -> Got {
         self.got(Ask::modern(method, params).by(agent).build()).await
     }
 
-    /// A modern call.
+    /// A stateless call.
     pub(super) async fn call(&self, agent: &str, tool: &str, arguments: Value) -> Got {
         let params = json!({ "name": tool, "arguments": arguments });
         self.modern(agent, "tools/call", params).await
     }
 
-    /// Opens a legacy session.
+    /// Opens a session.
     pub(super) async fn initialize(&self, agent: &str) -> String {
         let got = self.got(Ask::initialize("2025-11-25").by(agent).build()).await;
         got.result();
         got.headers["mcp-session-id"].to_str().unwrap().to_owned()
     }
 
-    /// A request in a legacy session.
+    /// A request of a session.
     pub(super) async fn legacy(&self, session: &str, agent: &str, ask: (&str, Value)) -> Got {
         self.got(Ask::legacy(session, ask.0, ask.1).by(agent).build()).await
     }
@@ -261,7 +260,6 @@ pub(super) fn http(server: &Server) -> TransportConfig {
     TransportConfig::Http { url: server.url(), headers, auth: None, tls: None, addresses }
 }
 
-/// A request being put together.
 #[derive(Clone)]
 pub(super) struct Ask {
     pub(super) method: Method,
@@ -307,7 +305,7 @@ impl Ask {
         Self::new(body).with("mcp-session-id", session).with("mcp-protocol-version", "2025-11-25")
     }
 
-    /// From a network address.
+    /// Sets the network address of the client.
     pub(super) fn build_from(self, address: &str) -> Request<Body> {
         let mut request = self.build();
         let peer = SocketAddr::new(address.parse().unwrap(), 1);
@@ -329,7 +327,6 @@ impl Ask {
         self
     }
 
-    /// Replaces a header.
     pub(super) fn set(self, name: &str, value: &str) -> Self {
         self.without(name).with(name, value)
     }
@@ -348,7 +345,7 @@ impl Ask {
     }
 }
 
-/// Starts a modern upstream whose tools are named after what they do.
+/// Starts a stateless upstream whose tools are named after their behavior.
 async fn upstream(tools: String) -> Server {
     McpServer::modern()
         .with_tools(tools)
@@ -372,7 +369,7 @@ async fn called(received: &Received) -> Reply {
         }
         "asks" => json!({ "resultType": "input_required", "requestState": "s" }),
         "slow" => return pending().await,
-        // The result is the caller's.
+        // The result has a task id of the client.
         "says" => arguments["result"].clone(),
         _ => json!({ "resultType": "complete", "structuredContent": arguments,
             "content": [{ "type": "text", "text": arguments.to_string() }] }),

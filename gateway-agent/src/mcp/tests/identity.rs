@@ -1,4 +1,4 @@
-//! What becomes of a caller's credentials: they end here, and sessions belong to whom they prove.
+//! Credentials of callers are not forwarded, and sessions belong to verified callers.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{
 
 const KEYS: [&str; 2] = ["first-secret", "second-secret"];
 
-/// Both keys are the same agent's.
+/// Both keys belong to one agent.
 fn proofs() -> ProofsConfig {
     let key = |key: &str| ApiKeyConfig {
         agent: "team/a".to_owned(),
@@ -40,7 +40,7 @@ fn bearer(key: &str) -> String {
 }
 
 #[tokio::test]
-async fn no_credential_of_a_caller_reaches_an_upstream() {
+async fn caller_credentials_are_not_forwarded() {
     let bench = bench().await;
     let params = json!({ "name": "t", "arguments": {} });
     for (header, value) in [("authorization", bearer(KEYS[0])), ("x-api-key", KEYS[0].to_owned())] {
@@ -56,7 +56,7 @@ async fn no_credential_of_a_caller_reaches_an_upstream() {
 }
 
 #[tokio::test]
-async fn a_session_is_of_whoever_proved_who_it_is_and_of_nobody_else() {
+async fn session_belongs_to_verified_caller() {
     let bench = bench().await;
     let opened = Ask::initialize("2025-11-25").with("authorization", &bearer(KEYS[0]));
     let opened = bench.got(opened.build()).await;
@@ -95,7 +95,7 @@ async fn scopes_are_checked_again_after_input() {
         }
     };
     assert_eq!(question["method"], "elicitation/create");
-    // The newest version has a tool inside that the caller has no scope for.
+    // The newest version contains a tool that the caller has no scope for.
     let mut newest = tool("asks", "2.0.0", json!({}));
     newest.document = json!({ "name": "asks", "version": "2.0.0",
         "depends": [{ "type": "tool", "name": "works", "version": "1.0.0" }],

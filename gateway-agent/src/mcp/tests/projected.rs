@@ -1,4 +1,4 @@
-//! Tools whose result is a projection: what passes, and that nothing else does.
+//! Tools with a projected result: only the projection reaches the caller.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::view::testing::{Registered, agent, server, tool};
 
-/// What must never come through.
+/// The secret that must never reach the caller.
 const SECRET: &str = "s3cret";
 
 fn mapped(name: &str, more: &Value) -> Registered {
@@ -34,7 +34,7 @@ fn text(value: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_projected_object_is_all_that_passes_in_both_eras() {
+async fn only_projected_object_is_returned() {
     let bench = says(json!({}), Mode::Ignore).await;
     let session = bench.initialize("").await;
     let meta =
@@ -72,7 +72,7 @@ async fn the_projected_object_is_all_that_passes_in_both_eras() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_projected_does_not_pass() {
+async fn unprojectable_result_is_rejected() {
     let bench = says(json!({}), Mode::Ignore).await;
     let session = bench.initialize("").await;
     let rows = [
@@ -101,7 +101,7 @@ async fn what_cannot_be_projected_does_not_pass() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_tool_keeps_its_words_and_nothing_else() {
+async fn tool_error_keeps_only_texts() {
     let bench =
         says(json!({ "outputSchema": { "type": "object", "required": ["never"] } }), Mode::Error)
             .await;
@@ -125,7 +125,7 @@ async fn an_error_of_the_tool_keeps_its_words_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_registered_schema_is_checked_on_the_projection() {
+async fn output_schema_applies_to_projection() {
     let schema = |kind: &str| {
         json!({ "type": "object", "required": ["id"], "additionalProperties": false,
             "properties": { "id": { "type": kind }, "many": {} } })
@@ -146,7 +146,7 @@ async fn the_registered_schema_is_checked_on_the_projection() {
 }
 
 #[tokio::test]
-async fn what_is_advertised_is_the_tools_own_output() {
+async fn listed_output_schema_is_registered_one() {
     let live = json!([{ "name": "real", "title": "Live", "icons": [{ "src": "https://x/i.png" }],
         "annotations": { "readOnlyHint": true }, "inputSchema": { "type": "object" },
         "outputSchema": { "type": "object", "properties": { "secret": {} } } }]);
@@ -204,7 +204,7 @@ fn asking(tool: &str, more: &Value) -> Ask {
 }
 
 #[tokio::test]
-async fn of_what_is_told_meanwhile_only_numbers_pass() {
+async fn only_progress_numbers_are_forwarded() {
     for era in [Era::Modern, Era::Legacy] {
         let (bench, _) = talkative(era).await;
         let got = bench.got(asking("tells", &json!({})).build()).await;
@@ -214,7 +214,7 @@ async fn of_what_is_told_meanwhile_only_numbers_pass() {
         let progress: Vec<_> = told.iter().map(|message| &message["params"]).collect();
         let numbers = [1, 5, 9].map(|n| json!({ "progressToken": "p", "progress": n }));
         assert_eq!(progress, numbers.iter().collect::<Vec<_>>(), "{era:?}: no words, no logs");
-        // The text of this tool is no JSON.
+        // The text of this tool is not JSON.
         let last = messages.last().unwrap();
         assert_eq!(last["result"]["isError"], true, "{last}");
         assert!(!got.text.contains("done"), "{got:?}");
@@ -222,7 +222,7 @@ async fn of_what_is_told_meanwhile_only_numbers_pass() {
 }
 
 #[tokio::test]
-async fn questions_pass_and_the_answer_to_them_is_projected() {
+async fn questions_are_forwarded_and_results_projected() {
     let (bench, _) = talkative(Era::Modern).await;
     let asked = bench.got(asking("asks", &json!({})).build()).await.result();
     assert_eq!(asked["resultType"], "input_required");
@@ -237,7 +237,7 @@ async fn questions_pass_and_the_answer_to_them_is_projected() {
 }
 
 #[tokio::test]
-async fn there_are_no_tasks_whose_results_would_come_past_the_projection() {
+async fn projected_tool_has_no_tasks() {
     for era in [Era::Modern, Era::Legacy] {
         let (bench, far_side) = talkative(era).await;
         let ask = asking("works", &json!({ "task": { "ttl": 1 } }));

@@ -1,7 +1,7 @@
-//! A surface in 150 lines: `POST /toy/{tool}` with the arguments as body, and the result as text.
+//! A minimal surface: `POST /toy/{tool}` with the arguments as body and the result as text.
 //!
-//! It shows what a surface is made of: authenticate, describe the operation, invoke, render. Identity,
-//! visibility, scopes, schemas, permits, the audit and compositions come with the pipeline.
+//! It shows the parts of a surface: authenticate, describe the operation, invoke, render. Identity,
+//! visibility, scopes, quotas, schemas, permits, audit and compositions come from the pipeline.
 
 use axum::{
     Router,
@@ -103,7 +103,7 @@ async fn post_as(bench: &Bench, agent: &str, tool: &str, arguments: &Value) -> (
 }
 
 #[tokio::test]
-async fn new_surface_gets_the_whole_pipeline() {
+async fn new_surface_uses_whole_pipeline() {
     let bench = bench().await;
     let (status, text) = post_as(&bench, "a", "t", &json!({ "q": "x" })).await;
     assert!(status == 200 && text.contains("content"), "{status} {text}");

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_tool_that_may_have_run_without_saying_how_it_went_is_unknown() {
+fn possibly_executed_call_has_unknown_effects() {
     let is_unknown = |error: Error| error.effects() == Effects::Unknown;
     let timeout = |phase| Error::from(gateway_upstream::Error::Timeout { phase, after_ms: 1 });
     let open = gateway_upstream::Error::OpenTask { why: "?".to_owned(), said: None };

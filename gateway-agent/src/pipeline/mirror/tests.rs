@@ -1,4 +1,4 @@
-//! Headers against arguments, row by row.
+//! Headers compared with arguments.
 
 use serde_json::json;
 
@@ -44,14 +44,14 @@ fn names_are_compared_after_decoding() {
 }
 
 #[test]
-fn a_header_is_there_exactly_once() {
+fn header_must_occur_once() {
     let check = |pairs| check_string(&headers(pairs), &NAME, "a", Encoding::Sentinel);
     assert_eq!(check(&[]), Err(Mismatch::Missing { header: NAME }));
     let twice: &[(&'static str, &[u8])] = &[("mcp-name", b"a"), ("mcp-name", b"a")];
     assert_eq!(check(twice), Err(Mismatch::Repeated { header: NAME }));
 }
 
-/// Header values, arguments, and what comes of them.
+/// Header values, arguments and results.
 type Case = (&'static [&'static [u8]], Value, Result<(), Mismatch>);
 
 #[test]

@@ -1,4 +1,4 @@
-//! The policy over every mode and caller.
+//! The policy for every mode and caller.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ fn caller(name: &str) -> Caller {
 
 type Outcome = Result<(String, Option<Finding>), Denial>;
 
-/// Calls one tool: the version that it leads to and what is noted, or the denial.
+/// Calls a tool. Returns its version and the finding, or the denial.
 fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
     let views = Views::new(
         watch::channel(registry()).1,
@@ -89,7 +89,7 @@ fn ok(version: &str, finding: Option<Finding>) -> Outcome {
 }
 
 #[test]
-fn a_declared_tool_is_always_allowed_in_its_exact_version() {
+fn declared_tool_is_allowed_in_exact_version() {
     for unknown in ALL {
         for undeclared in ALL {
             assert_eq!(call(policy(unknown, undeclared), "a", "own"), ok("1.0.0", None));
@@ -98,7 +98,7 @@ fn a_declared_tool_is_always_allowed_in_its_exact_version() {
 }
 
 #[test]
-fn an_undeclared_tool_follows_its_mode_whatever_holds_for_unknown_callers() {
+fn undeclared_tool_follows_its_mode() {
     let finding = Some(Finding::UndeclaredDependency);
     for unknown in ALL {
         let called = |access, tool| call(policy(unknown, access), "a", tool);
@@ -110,7 +110,7 @@ fn an_undeclared_tool_follows_its_mode_whatever_holds_for_unknown_callers() {
 }
 
 #[test]
-fn an_unknown_caller_follows_its_mode_whatever_holds_for_agents() {
+fn unknown_caller_follows_its_mode() {
     let finding = Some(Finding::UnknownCaller);
     for undeclared in ALL {
         let called = |access| call(policy(access, undeclared), "stranger", "own");
@@ -121,7 +121,7 @@ fn an_unknown_caller_follows_its_mode_whatever_holds_for_agents() {
 }
 
 #[test]
-fn a_retired_agent_or_version_is_denied_and_lists_nothing_whatever_the_modes() {
+fn retired_agent_is_denied_in_all_modes() {
     for (agent, denial) in [
         ("over", Denial::RetiredAgent),
         ("over@1.0.0", Denial::RetiredAgent),
@@ -137,7 +137,7 @@ fn a_retired_agent_or_version_is_denied_and_lists_nothing_whatever_the_modes() {
 }
 
 #[test]
-fn what_cannot_be_served_does_not_exist() {
+fn unservable_tool_is_unknown() {
     let open = policy(Access::Allow, Access::Allow);
     for agent in ["a", "stranger"] {
         for tool in ["composed", "mapped", "gone", "missing", "nowhere", "no such/name", ""] {

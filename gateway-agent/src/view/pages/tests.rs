@@ -1,11 +1,11 @@
-//! Cursors; pages are tested with the views that they are of.
+//! Cursors. Pages are tested with their views.
 
 use proptest::prelude::*;
 
 use super::*;
 
 #[test]
-fn cursors_read_back_and_nothing_else_is_one() {
+fn cursors_round_trip() {
     for name in ["a", "search_documents", "x.y-Z_9", &"n".repeat(128)] {
         let name = Name::parse(Kind::Tool, name).unwrap();
         let server = Some("server/team/a.b@1.0.0-rc.1+x".parse().unwrap());
@@ -28,7 +28,7 @@ fn cursors_read_back_and_nothing_else_is_one() {
 
 proptest! {
     #[test]
-    fn no_text_breaks_the_parser(text in ".*") {
+    fn arbitrary_text_is_safe_cursor(text in ".*") {
         if let Ok(cursor) = Cursor::parse(&text) {
             prop_assert_eq!(cursor.to_text(), text);
         }

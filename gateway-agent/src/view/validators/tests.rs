@@ -1,4 +1,4 @@
-//! Sharing and the bound.
+//! Sharing and eviction of validators.
 
 use super::*;
 use crate::view::input::Schema;
@@ -16,7 +16,7 @@ fn equal_schemas_share_one_validator() {
 }
 
 #[test]
-fn a_schema_that_does_not_compile_says_why() {
+fn invalid_schema_reports_reason() {
     let validators = Validators::default();
     for text in [r#"{"type":5}"#, r#"{"$ref":"https://example.com/x"}"#, "{"] {
         assert!(validators.of(&schema(text)).is_err(), "{text}");
@@ -24,7 +24,7 @@ fn a_schema_that_does_not_compile_says_why() {
 }
 
 #[test]
-fn the_number_is_bounded_and_what_is_used_stays() {
+fn unused_validators_are_evicted() {
     let validators = Validators::default();
     let kept = schema(r#"{"title":"kept"}"#);
     let first = validators.of(&kept);
@@ -40,7 +40,7 @@ fn the_number_is_bounded_and_what_is_used_stays() {
 }
 
 #[test]
-fn references_in_a_circle_are_harmless() {
+fn cyclic_references_are_harmless() {
     let validators = Validators::default();
     for text in [
         r##"{"$ref":"#"}"##,
@@ -54,7 +54,7 @@ fn references_in_a_circle_are_harmless() {
 }
 
 #[test]
-fn compiled_schema_is_found_without_an_exclusive_lock() {
+fn lookup_takes_no_exclusive_lock() {
     let validators = Arc::new(Validators::default());
     let first = validators.of(&schema(r#"{"type":"object"}"#));
     let reading = validators.read();
