@@ -230,7 +230,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::view::testing::{Registered, catalog, server, tool};
+    use crate::testing::{Registered, catalog, server, tool};
 
     fn of(name: &str, version: &str, server: &str, server_version: &str) -> Registered {
         let source = json!({ "server": server, "serverVersion": server_version });

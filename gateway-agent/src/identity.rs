@@ -7,9 +7,9 @@
 
 pub mod certificate;
 pub mod challenge;
-pub mod doorkeeper;
+mod audit_events;
+pub mod authenticator;
 pub(crate) mod proof;
-mod refused;
 mod scope;
 pub mod settings;
 #[cfg(test)]

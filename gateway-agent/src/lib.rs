@@ -28,6 +28,10 @@ pub mod server;
 pub mod source;
 pub mod startup;
 pub mod sync;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod tls_metrics;
 pub mod trace;
 pub mod view;

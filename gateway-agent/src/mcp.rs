@@ -24,19 +24,19 @@ mod session;
 mod stream;
 mod tasks;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use axum::{
     Router,
     body::{Body, HttpBody as _},
-    extract::{ConnectInfo, FromRequest, Request, State},
+    extract::{FromRequest, Request, State},
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
 use bytes::Bytes;
-use gateway_policy::{Buffered, HeaderClaim, Principal, Scarce, Shares, SubjectToken};
+use gateway_policy::{Buffered, HeaderClaim, Scarce, Shares};
 use gateway_protocol::{
     jsonrpc::{self, Id, Limits, Message, Notification},
     mcp::{Era, MODERN_VERSION, header},
@@ -55,7 +55,7 @@ pub(crate) use self::{incoming::META_VERSION, legacy::LAST_EVENT_HEADER};
 use crate::{
     audit::{self, REQUEST_ID},
     buffers, capacity,
-    identity::doorkeeper::{Admitted, Credentials, Doorkeeper, METADATA},
+    identity::authenticator::{Authentication, Authenticator, Credentials, METADATA},
     mcp::render::http::Answer,
     pipeline::{Gateway, GatewayHandle},
 };
@@ -136,10 +136,10 @@ impl Mcp {
         }
         let now = self.endpoint();
         now.gateway.settings().origins.check(parts)?;
-        credentials.put_back(&mut parts.headers);
-        let admitted = now.gateway.doorkeeper().admit(parts).await;
-        Doorkeeper::strip(&mut parts.headers);
-        parts.extensions.insert(admitted?);
+        credentials.restore(&mut parts.headers);
+        let authentication = now.gateway.authenticator().authenticate(parts).await;
+        Authenticator::strip(&mut parts.headers);
+        parts.extensions.insert(authentication?);
         Ok(now)
     }
 }
@@ -189,25 +189,6 @@ impl Endpoint {
         Some(Arc::new(Self { gateway, state: Arc::clone(&self.state) }))
     }
 
-    /// An empty reservation of the caller's memory quota.
-    fn buffered(&self, parts: &Parts) -> Arc<Buffered> {
-        let (payer, most) = (payer(parts), self.gateway.settings().buffered_bytes);
-        Arc::new(self.gateway.buffers().open(payer, most))
-    }
-}
-
-/// The quota key for memory, sessions and event streams.
-fn payer(parts: &Parts) -> Principal {
-    if let Some(buffered) = parts.extensions.get::<Arc<Buffered>>() {
-        return buffered.principal().clone();
-    }
-    // An unverified agent name selects no quota, because a caller could use many names.
-    let proven = Some(claim(parts)).filter(|claim| matches!(claim, HeaderClaim::Proven { .. }));
-    let address = || {
-        let ConnectInfo(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>()?;
-        Some(buffers::of_address(peer.ip()))
-    };
-    proven.and_then(|claim| claim.apart()).or_else(address)
 }
 
 /// An authenticated request with its credentials and the endpoint that serves it.
@@ -224,10 +205,10 @@ impl FromRequest<Mcp> for Entered {
     async fn from_request(request: Request, mcp: &Mcp) -> Result<Self, Response> {
         let endpoint = mcp.endpoint();
         let (mut parts, body) = request.into_parts();
-        match endpoint.gateway.doorkeeper().admit(&parts).await {
-            Ok(admitted) => {
-                parts.extensions.insert(admitted);
-                let credentials = Doorkeeper::strip(&mut parts.headers);
+        match endpoint.gateway.authenticator().authenticate(&parts).await {
+            Ok(authentication) => {
+                parts.extensions.insert(authentication);
+                let credentials = Authenticator::strip(&mut parts.headers);
                 Ok(Self { endpoint, parts, body, credentials })
             }
             Err(refusal) => {
@@ -238,21 +219,15 @@ impl FromRequest<Mcp> for Entered {
     }
 }
 
-/// The identity of the caller.
-fn claim(parts: &Parts) -> HeaderClaim {
-    let admitted = parts.extensions.get::<Admitted>();
-    admitted.map_or(HeaderClaim::Absent, |admitted| admitted.claim.clone())
-}
-
-/// The caller's own token, for token exchange.
-fn subject(parts: &Parts) -> Option<Arc<SubjectToken>> {
-    parts.extensions.get::<Admitted>().and_then(|admitted| admitted.subject.clone())
+fn authentication(parts: &Parts) -> Authentication {
+    let found = parts.extensions.get::<Authentication>().cloned();
+    found.unwrap_or_else(|| Authentication::without_request(HeaderClaim::Absent))
 }
 
 /// The protected resource metadata (RFC 9728), which names the authorization servers.
 async fn metadata(State(mcp): State<Mcp>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    match mcp.gateway.read(|gateway| gateway.doorkeeper().metadata(&parts)) {
+    match mcp.gateway.read(|gateway| gateway.authenticator().metadata(&parts)) {
         Some(document) => ([(CONTENT_TYPE, "application/json")], document).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
@@ -260,7 +235,7 @@ async fn metadata(State(mcp): State<Mcp>, request: Request) -> Response {
 
 async fn receive(State(mcp): State<Mcp>, entered: Entered) -> Response {
     let Entered { endpoint, mut parts, body, credentials } = entered;
-    let buffered = endpoint.buffered(&parts);
+    let buffered = endpoint.gateway.open_buffer(&authentication(&parts));
     parts.extensions.insert(Arc::clone(&buffered));
     let whole = match admit(&endpoint, &parts, (body, &buffered)).await {
         Ok(body) => mcp.renewed((endpoint, credentials), &mut parts).await.map(|e| (e, body)),
@@ -359,10 +334,11 @@ async fn discard(body: Body, most_bytes: usize) {
 }
 
 async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
-    if incoming.method != "tools/call" {
-        // `tools/call` checks the scopes of its tool during routing.
+    if incoming.method != "tools/call" && endpoint.gateway.authenticator().has_scopes() {
+        // Lists and sessions have no operation whose scopes the pipeline could check.
         let method = (incoming.method, None);
-        endpoint.gateway.doorkeeper().check_scopes(incoming.parts, method, &BTreeSet::new())?;
+        let caller = authentication(incoming.parts);
+        endpoint.gateway.authenticator().check_scopes(&caller, method, &BTreeSet::new())?;
     }
     match incoming.era() {
         Era::Modern => modern::serve(endpoint, incoming).await,

@@ -12,7 +12,7 @@ mod handle;
 mod input;
 mod invocation;
 pub(crate) mod message;
-pub mod mirror;
+pub mod mcp_headers;
 mod moment;
 mod prepare;
 pub mod projection;
@@ -30,14 +30,14 @@ pub use self::{
     error::Error,
     gateway::{Gateway, Parts},
     handle::GatewayHandle,
-    invocation::Outcome,
+    invocation::OperationResult,
     settings::{Settings, ToolLimits},
     task::{Task, TaskNames},
 };
 pub(crate) use self::{
     input::QUESTIONS,
-    invocation::{About, Answers, Authentication, Invocation, Output, StepCall, Target, ToolCall},
-    moment::check_scopes,
+    invocation::{About, Answers, Invocation, Output, StepCall, Target, ToolCall},
+    moment::check_call_scopes,
     sagas::{recover_sagas, retry_saga},
 };
 use self::{moment::Moment, send::send};
@@ -61,6 +61,7 @@ async fn run(
     call: &mut Invocation,
     record: &mut CallRecord,
 ) -> Result<Output, Error> {
+    call.bind_caller(gateway);
     let mut rounds = 0;
     loop {
         let moment = Moment::now(gateway, call, record);

@@ -37,7 +37,7 @@ use crate::{
     findings,
     freshness::Watchman,
     health::{self, Health},
-    identity::doorkeeper::Doorkeeper,
+    identity::authenticator::Authenticator,
     mcp::Mcp,
     pipeline::{Gateway, GatewayHandle, Parts, recover_sagas},
     seal::{KeyFile, Sealer},
@@ -222,7 +222,7 @@ impl Assembly {
             refused: tls_metrics::count_rejected_certificate,
         };
         let tls = config.tls.clone().map(|files| Acceptor::open(files, counts)).transpose()?;
-        let doorkeeper = Doorkeeper::open(config.authenticator()).await?;
+        let authenticator = Authenticator::open(config.authenticator()).await?;
         // Before the upstreams: a gateway that cannot lock the cache must not start child
         // processes.
         let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
@@ -249,7 +249,7 @@ impl Assembly {
             sealer: Arc::clone(&sealer),
             tracer: Arc::clone(&tracer),
         };
-        let gateway = GatewayHandle::new(Gateway::new(config.pipeline(), doorkeeper, parts));
+        let gateway = GatewayHandle::new(Gateway::new(config.pipeline(), authenticator, parts));
         Ok(Self {
             tls,
             cache,

@@ -30,7 +30,7 @@ use crate::clock;
 
 /// The span kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum SpanKind {
     /// A received request.
     Server,
     /// A sent request.
@@ -42,7 +42,7 @@ pub enum Side {
 pub struct Record {
     pub(crate) context: Parent,
     pub(crate) parent: Option<SpanId>,
-    pub(crate) side: Side,
+    pub(crate) kind: SpanKind,
     /// The method and its target.
     pub(crate) name: Box<str>,
     pub(crate) agent: Option<Box<str>>,
@@ -241,7 +241,7 @@ impl Span {
             let context = self.context.with_span(onward.id);
             let parent = Some(self.context.span);
             let record = Record {
-                side: Side::Client,
+                kind: SpanKind::Client,
                 ..self.record((context, parent), (onward.started, took), &ending)
             };
             self.tracer.keep(record);
@@ -259,7 +259,7 @@ impl Span {
         Record {
             context,
             parent,
-            side: Side::Server,
+            kind: SpanKind::Server,
             name: format!("{} {}", ending.method, ending.target).into(),
             agent: ending.agent.as_deref().map(Box::from),
             server: ending.server.as_deref().map(Box::from),

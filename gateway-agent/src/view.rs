@@ -17,8 +17,6 @@ pub mod shown;
 mod slot;
 mod tasks;
 #[cfg(test)]
-pub(crate) mod testing;
-#[cfg(test)]
 mod tests;
 pub mod validators;
 mod way;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::refused;
-use crate::trace::{Record, Side, Tracer};
+use crate::trace::{Record, SpanKind, Tracer};
 
 /// Default number of listed traces.
 const LISTED: usize = 100;
@@ -51,9 +51,9 @@ impl<'a> Shown<'a> {
         Self {
             span_id: record.context.span,
             parent_span_id: record.parent,
-            kind: match record.side {
-                Side::Server => "server",
-                Side::Client => "client",
+            kind: match record.kind {
+                SpanKind::Server => "server",
+                SpanKind::Client => "client",
             },
             name: &record.name,
             agent: record.agent.as_deref(),

@@ -7,7 +7,7 @@ use serde_json::{Value, json, value::to_raw_value};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::view::testing::{catalog, composed, tool};
+use crate::testing::{catalog, composed, tool};
 
 const KEY: &str = "tool/t@1.0.0";
 

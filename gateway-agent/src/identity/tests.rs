@@ -3,7 +3,7 @@
 use registry_core::Catalog;
 
 use super::*;
-use crate::view::testing::{agent, catalog};
+use crate::testing::{agent, catalog};
 
 const TRUSTING: IdentityConfig =
     IdentityConfig { trust_headers: true, scope_by_client_info: false };

@@ -55,7 +55,7 @@ pub(super) struct Offered {
 pub(super) fn of(endpoint: &Endpoint, who: &Who) -> Offered {
     let gateway = &endpoint.gateway;
     let snapshot = gateway.views().now();
-    let caller = gateway.identify(&snapshot, &who.claim, who.client.clone());
+    let caller = gateway.identify(&snapshot, &who.caller.claim, who.caller.client.clone());
     let view = gateway.view(&snapshot, &caller);
     let showcase = gateway.showcase(&snapshot, &view);
     let view = view.at(gateway.watchman().look().verdict);

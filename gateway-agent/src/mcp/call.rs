@@ -17,7 +17,7 @@ use super::{
 use crate::{
     audit::CallRecord,
     mcp::render::{self, http::Answer},
-    pipeline::{self, Authentication, Invocation, Output, Target, Task, ToolCall},
+    pipeline::{self, Invocation, Output, Target, Task, ToolCall},
 };
 
 /// Handles a call. Dropping the future cancels the upstream call.
@@ -32,22 +32,16 @@ pub(super) async fn serve(
     let context = manner::context(incoming, &who);
     let manner = manner::of(incoming, &who, &context, (Method::CallTool, &tool));
     if let Some(handle) = inputs::handle(endpoint, incoming) {
-        let caller = (&who.claim, who.client.clone());
-        pipeline::check_scopes(&endpoint.gateway, incoming.parts, caller, &tool)?;
+        pipeline::check_call_scopes(&endpoint.gateway, &who.caller, &tool)?;
         return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);
     }
     let (side, meanwhile) = Side::open();
-    let needs_scopes = endpoint.gateway.doorkeeper().asks_for_scopes();
     let call = Invocation {
-        caller: Authentication {
-            claim: who.claim.clone(),
-            client: who.client.clone(),
-            request: needs_scopes.then(|| Box::new(incoming.parts.clone())),
-        },
+        caller: who.caller.clone(),
         target: Target::Tool(ToolCall {
             name: tool.as_ref().into(),
             arguments: argument(incoming),
-            mirror: (who.era == Era::Modern).then(|| incoming.param_headers()),
+            mcp_headers: (who.era == Era::Modern).then(|| incoming.param_headers()),
             takes_tasks: who.takes_tasks,
         }),
         params: incoming.other_params(&["name", "arguments"]),

@@ -4,7 +4,7 @@ use gateway_protocol::mcp::{MODERN_VERSION, header};
 use http::HeaderMap;
 
 use super::Rejection;
-use crate::pipeline::mirror;
+use crate::pipeline::mcp_headers;
 
 /// Versions with sessions, newest first.
 pub const LEGACY: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
@@ -18,7 +18,7 @@ pub fn negotiated(requested: &str) -> &'static str {
 
 /// The version in the header. Unsupported versions are rejected.
 pub fn of_header(headers: &HeaderMap) -> Result<Option<&'static str>, Rejection> {
-    let Some(requested) = mirror::single(headers, &header::PROTOCOL_VERSION)? else {
+    let Some(requested) = mcp_headers::single(headers, &header::PROTOCOL_VERSION)? else {
         return Ok(None);
     };
     known(requested).map(Some)

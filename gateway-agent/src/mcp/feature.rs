@@ -26,7 +26,7 @@ use super::{
 use crate::{
     audit::{self, CallRecord},
     mcp::render::{self, http::Answer},
-    pipeline::{self, About, Authentication, Invocation, Output, Target, Task},
+    pipeline::{self, About, Invocation, Output, Target, Task},
     view::shown::{Showcase, Shown},
 };
 
@@ -117,7 +117,7 @@ fn own_task(
     if !matches!(feature, Feature::Relayed(method) if method.is_of_task()) {
         return None;
     }
-    Task::open(&endpoint.gateway, &who.claim, &incoming.text("taskId")?)
+    Task::open(&endpoint.gateway, &who.caller.claim, &incoming.text("taskId")?)
 }
 
 fn listed(
@@ -193,7 +193,7 @@ async fn subscribed(
     let mut record =
         CallRecord::begin(Method::Subscribe.as_str(), who.era, &place, incoming.bytes, span)
             .of_request(incoming.headers());
-    let mut call = Invocation::subscription((who.claim.clone(), who.client.clone()), &uri);
+    let mut call = Invocation::subscription(who.caller.clone(), &uri);
     let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
     let answer = match output.and_then(Output::into_subscription) {
         Ok(subscribed) => {
@@ -230,11 +230,7 @@ async fn relayed(
     let record = CallRecord::begin(method.as_str(), who.era, &audited, incoming.bytes, span)
         .of_request(incoming.headers());
     let call = Invocation {
-        caller: Authentication {
-            claim: who.claim.clone(),
-            client: who.client.clone(),
-            request: None,
-        },
+        caller: who.caller.clone(),
         params: params(incoming, method, &about),
         target: Target::Feature { method, about },
         context,

@@ -14,7 +14,7 @@ use registry_core::entity::tool::is_reserved_meta_key;
 use serde_json::value::RawValue;
 
 use super::{Rejection, era::LEGACY};
-use crate::{identity::ClientInfo, pipeline::mirror};
+use crate::{identity::ClientInfo, pipeline::mcp_headers};
 
 /// The key of the protocol version in `_meta`.
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -84,7 +84,7 @@ impl<'a> Incoming<'a> {
         if self.method == "initialize" {
             return Era::Legacy;
         }
-        match mirror::single(headers, &header::PROTOCOL_VERSION) {
+        match mcp_headers::single(headers, &header::PROTOCOL_VERSION) {
             Ok(Some(version)) if LEGACY.contains(&version) => return Era::Legacy,
             Ok(Some(_)) | Err(_) => return Era::Modern,
             Ok(None) if headers.contains_key(&header::SESSION_ID) => return Era::Legacy,

@@ -14,19 +14,19 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, Entered, Rejection, about, call, claim, era,
+    Endpoint, Entered, Rejection, about, authentication, call, era,
     feature::{self, Feature},
     incoming::Incoming,
     list,
     manner::Who,
-    media, payer, refuse,
+    media, refuse,
     session::{Passport, Session},
-    stream, subject, tasks,
+    stream, tasks,
 };
 use crate::{
     identity::ClientInfo,
     mcp::render::{self, http::Answer, result::SERVER_INFO},
-    pipeline::mirror::Mismatch,
+    pipeline::mcp_headers::Mismatch,
 };
 
 pub(crate) const LAST_EVENT_HEADER: HeaderName = HeaderName::from_static("last-event-id");
@@ -46,9 +46,7 @@ pub(super) async fn serve(
     let session = session_of(endpoint, incoming.parts)?;
     let who = Who {
         era: Era::Legacy,
-        claim: session.claim().clone(),
-        client: session.client(),
-        subject: subject(incoming.parts),
+        caller: authentication(incoming.parts).with_client(session.client()),
         session: Some(session.clone()),
         takes_tasks: era::has_tasks(version),
     };
@@ -77,14 +75,8 @@ async fn without_session(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
 ) -> Result<Answer, Rejection> {
-    let who = Who {
-        era: Era::Legacy,
-        claim: claim(incoming.parts),
-        client: None,
-        subject: subject(incoming.parts),
-        session: None,
-        takes_tasks: false,
-    };
+    let caller = authentication(incoming.parts);
+    let who = Who { era: Era::Legacy, caller, session: None, takes_tasks: false };
     match incoming.method {
         "tools/list" => Ok(list::serve(endpoint, incoming, &who)?.answer),
         _ => call::serve(endpoint, incoming, (who, None)).await,
@@ -112,12 +104,12 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
         return Err(Rejection::Params { what: "params.protocolVersion must be a string" });
     };
     let client = incoming.param("clientInfo").and_then(ClientInfo::read).map(Arc::new);
-    let claim = claim(incoming.parts);
-    let passport = Passport::new(claim.clone(), client.clone(), capabilities(incoming)?);
+    let caller = authentication(incoming.parts).with_client(client.clone());
+    let passport = Passport::new(caller.claim.clone(), client, capabilities(incoming)?);
     let id = endpoint.state.sessions.open(&passport)?;
     let version = era::negotiated(&requested);
     let takes_tasks = era::has_tasks(Some(version));
-    let who = Who { era: Era::Legacy, claim, client, subject: None, session: None, takes_tasks };
+    let who = Who { era: Era::Legacy, caller, session: None, takes_tasks };
     let offered = about::of(endpoint, &who);
     let mut result = ObjectWriter::with_capacity(256);
     result
@@ -153,7 +145,7 @@ pub(super) fn answered(
     parts: &Parts,
     response: jsonrpc::Response<'_>,
 ) -> Result<Answer, Rejection> {
-    let claim = claim(parts);
+    let claim = authentication(parts).claim;
     let session = session_of(endpoint, parts)?;
     let answered = match response.outcome {
         jsonrpc::Outcome::Result(raw) => {
@@ -202,7 +194,7 @@ pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response
         media::check_stream(&parts.headers)?;
         match parts.headers.get(LAST_EVENT_HEADER) {
             Some(event) => stream::resumed(&endpoint, &session, event),
-            None => stream::of_session(&endpoint, &session, &payer(&parts)),
+            None => stream::of_session(&endpoint, &session, authentication(&parts)),
         }
     });
     checked.unwrap_or_else(|rejection| refuse(None, &rejection).into_response())
@@ -211,7 +203,7 @@ pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response
 /// `DELETE`: ends a session.
 pub(super) async fn delete(Entered { endpoint, parts, .. }: Entered) -> Response {
     let closed = check(&endpoint, &parts).and_then(|_| {
-        endpoint.state.sessions.close(&parts.headers, &claim(&parts), || payer(&parts))
+        endpoint.state.sessions.close(&parts.headers, &authentication(&parts))
     });
     match closed {
         Ok(id) => {
@@ -230,5 +222,5 @@ fn check(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> 
 }
 
 fn session_of(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> {
-    endpoint.state.sessions.find(&parts.headers, &claim(parts), || payer(parts))
+    endpoint.state.sessions.find(&parts.headers, &authentication(parts))
 }

@@ -26,7 +26,7 @@ pub(super) fn serve(
     if !snapshot.has_catalog() {
         return Err(Rejection::NoCatalog);
     }
-    let caller = gateway.identify(&snapshot, &who.claim, who.client.clone());
+    let caller = gateway.identify(&snapshot, &who.caller.claim, who.caller.client.clone());
     let view = gateway.view(&snapshot, &caller);
     let view = view.at(gateway.watchman().look().verdict);
     audit::count_list(who.era);

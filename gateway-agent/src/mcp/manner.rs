@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gateway_policy::{Buffered, HeaderClaim, SubjectToken};
+use gateway_policy::Buffered;
 use gateway_protocol::{
     jsonrpc::Id,
     mcp::{Capabilities, Era, LOG_LEVELS, Method},
@@ -17,7 +17,7 @@ use super::{
     inputs,
     session::{self, Session},
 };
-use crate::{identity::ClientInfo, mcp::render};
+use crate::{identity::authenticator::Authentication, mcp::render};
 
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS: &str = "progressToken";
@@ -25,10 +25,7 @@ const PROGRESS: &str = "progressToken";
 #[derive(Debug, Clone)]
 pub(super) struct Who {
     pub(super) era: Era,
-    pub(super) claim: HeaderClaim,
-    pub(super) client: Option<Arc<ClientInfo>>,
-    /// The caller's token.
-    pub(super) subject: Option<Arc<SubjectToken>>,
+    pub(super) caller: Authentication,
     /// Only before 2026-07-28.
     pub(super) session: Option<Arc<Session>>,
     /// Whether the client supports tasks of 2025-11-25.
@@ -51,7 +48,7 @@ pub(super) fn of(
         progress: incoming.meta(PROGRESS).map(ToOwned::to_owned),
         log_level: level.and_then(|level| LOG_LEVELS.iter().position(|known| *known == level)),
         capabilities: context.capabilities.clone(),
-        claim: who.claim.clone(),
+        claim: who.caller.claim.clone(),
         method,
         subject: subject.into(),
         body: inputs::held_body(incoming, who, context),
@@ -76,9 +73,8 @@ pub(super) fn context(incoming: &Incoming<'_>, who: &Who) -> Context {
         trace: incoming.trace(),
         meta: incoming.other_meta(),
         session: who.session.as_ref().map(|session| session.id().clone()),
-        caller: who.claim.apart(),
-        subject: who.subject.clone(),
         buffered: incoming.parts.extensions.get().cloned(),
+        ..Context::default()
     }
 }
 

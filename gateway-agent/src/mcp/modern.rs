@@ -12,16 +12,16 @@ use gateway_protocol::{
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, Rejection, about, call, claim, era,
+    Endpoint, Rejection, about, authentication, call, era,
     feature::{self, Feature},
     incoming::{Incoming, META_CAPABILITIES, META_VERSION},
     list,
     manner::Who,
-    stream, subject,
+    stream,
 };
 use crate::{
     mcp::render::{self, http::Answer, result::MODERN_META},
-    pipeline::mirror::{self, Encoding, Mismatch},
+    pipeline::mcp_headers::{self, Encoding, Mismatch},
 };
 
 /// Handles `server/discover`.
@@ -48,14 +48,8 @@ pub(super) async fn serve(
     incoming: &Incoming<'_>,
 ) -> Result<Answer, Rejection> {
     check(incoming)?;
-    let who = Who {
-        era: Era::Modern,
-        claim: claim(incoming.parts),
-        client: incoming.client(),
-        subject: subject(incoming.parts),
-        session: None,
-        takes_tasks: false,
-    };
+    let caller = authentication(incoming.parts).with_client(incoming.client());
+    let who = Who { era: Era::Modern, caller, session: None, takes_tasks: false };
     match incoming.method {
         "server/discover" => Ok(discover(endpoint, incoming, &who)),
         "tools/list" => Ok(list::serve(endpoint, incoming, &who)?.answer),
@@ -76,7 +70,7 @@ fn check(incoming: &Incoming<'_>) -> Result<(), Rejection> {
         return Err(Rejection::MissingMeta { name: META_CAPABILITIES, kind: "an object" });
     }
     let headers = incoming.headers();
-    mirror::check_string(headers, &header::METHOD, incoming.method, Encoding::Plain)?;
+    mcp_headers::check_string(headers, &header::METHOD, incoming.method, Encoding::Plain)?;
     let mirrored = match incoming.method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
@@ -86,13 +80,13 @@ fn check(incoming: &Incoming<'_>) -> Result<(), Rejection> {
     let Some(name) = incoming.text(mirrored) else {
         return Err(Rejection::Params { what: "params must have the name, uri or taskId of the subject, as a string" });
     };
-    Ok(mirror::check_string(headers, &header::NAME, &name, Encoding::Sentinel)?)
+    Ok(mcp_headers::check_string(headers, &header::NAME, &name, Encoding::Sentinel)?)
 }
 
 /// The header is checked first, so that an unsupported version is reported as such even if its body
 /// has an unknown form.
 fn check_version(incoming: &Incoming<'_>) -> Result<(), Rejection> {
-    let header = mirror::single(incoming.headers(), &header::PROTOCOL_VERSION)?;
+    let header = mcp_headers::single(incoming.headers(), &header::PROTOCOL_VERSION)?;
     let body = incoming.meta_text(META_VERSION);
     match (header, body.as_deref()) {
         (None, _) => Err(Mismatch::Missing { header: header::PROTOCOL_VERSION }.into()),

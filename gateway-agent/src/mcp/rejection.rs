@@ -7,7 +7,7 @@ use gateway_protocol::{
 };
 
 use crate::{
-    identity::challenge::Refusal, origin::ForeignSource, pipeline::mirror::Mismatch,
+    identity::challenge::Refusal, origin::ForeignSource, pipeline::mcp_headers::Mismatch,
     view::pages::InvalidCursor,
 };
 

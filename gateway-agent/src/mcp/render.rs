@@ -170,6 +170,9 @@ pub(crate) fn relay_error(
     (method, subject): (Method, &str),
     failed: &Error,
 ) -> Answer {
+    if let Error::Scopes(refusal) = failed {
+        return super::refuse(Some(id), &Rejection::Refused(refusal.clone()));
+    }
     let form = match failed {
         Error::Denied(Denial::Stale(stale)) => Form::Error {
             status: StatusCode::OK,

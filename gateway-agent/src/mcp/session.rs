@@ -32,7 +32,7 @@ use uuid::Uuid;
 use super::{Rejection, tasks::Begun};
 use crate::{
     audit::{Gauge, Held},
-    identity::ClientInfo,
+    identity::{ClientInfo, authenticator::Authentication},
     seal::Sealer,
 };
 
@@ -269,21 +269,20 @@ impl Sessions {
     }
 
     /// Finds the session of a request, if it belongs to the sender. A session that is not yet in
-    /// use counts against the quota of `payer`.
+    /// use counts against the quota of `caller`.
     pub(super) fn find(
         &self,
         headers: &HeaderMap,
-        claim: &HeaderClaim,
-        payer: impl FnOnce() -> Principal,
+        caller: &Authentication,
     ) -> Result<Arc<Session>, Rejection> {
         let id = named(headers)?;
         let known =
             self.table.read().unwrap_or_else(PoisonError::into_inner).in_use.get(id).cloned();
         let session = match known {
             Some(session) => session,
-            None => self.take_up(id, (claim, payer()))?,
+            None => self.take_up(id, caller)?,
         };
-        if session.passport.claim != *claim {
+        if session.passport.claim != caller.claim {
             return Err(Rejection::SessionUnknown);
         }
         self.touch(&session);
@@ -294,7 +293,7 @@ impl Sessions {
     fn take_up(
         &self,
         id: &str,
-        (claim, payer): (&HeaderClaim, Principal),
+        Authentication { claim, payer, .. }: &Authentication,
     ) -> Result<Arc<Session>, Rejection> {
         let content = self.sealer.open(PURPOSE, id);
         let sealed = content.and_then(|content| serde_json::from_slice(&content).ok());
@@ -308,7 +307,7 @@ impl Sessions {
         if let Some(known) = table.in_use.get(id) {
             return Ok(known.clone());
         }
-        let share = self.share(&mut table, &payer)?;
+        let share = self.share(&mut table, payer)?;
         let id: Arc<str> = id.into();
         let session = Arc::new(Session {
             id: id.clone(),
@@ -322,7 +321,7 @@ impl Sessions {
             log_level: Mutex::default(),
             watched: Mutex::default(),
             begun: Mutex::default(),
-            principal: payer,
+            principal: payer.clone(),
             _share: share,
             _held: Gauge::Sessions.hold(),
         });
@@ -382,10 +381,9 @@ impl Sessions {
     pub(super) fn close(
         &self,
         headers: &HeaderMap,
-        claim: &HeaderClaim,
-        payer: impl FnOnce() -> Principal,
+        caller: &Authentication,
     ) -> Result<Arc<str>, Rejection> {
-        let session = self.find(headers, claim, payer)?;
+        let session = self.find(headers, caller)?;
         let id = session.id.clone();
         let number = session.passport.number().ok_or(Rejection::SessionUnknown)?;
         let mut table = self.write();

@@ -17,7 +17,6 @@ use std::{
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, future::join_all, stream};
-use gateway_policy::Principal;
 use gateway_protocol::{
     jsonrpc::{self, Id, ObjectWriter},
     mcp::{Era, TASKS},
@@ -45,6 +44,7 @@ use super::{
 };
 use crate::{
     audit::{self, CallRecord},
+    identity::authenticator::Authentication,
     mcp::render::{http::Answer, result::MODERN_META},
     pipeline::{self, Invocation, Output},
 };
@@ -60,17 +60,12 @@ const MOST_RESOURCES: usize = 1_000;
 pub(super) fn of_session(
     endpoint: &Arc<Endpoint>,
     session: &Arc<Session>,
-    payer: &Principal,
+    caller: Authentication,
 ) -> Result<Response, Rejection> {
-    let who = Who {
-        era: Era::Legacy,
-        claim: session.claim().clone(),
-        client: session.client(),
-        subject: None,
-        session: None,
-        takes_tasks: false,
-    };
-    let mut watcher = Watcher::new(endpoint, &who, payer)?;
+    // The stream must not keep the token in memory.
+    let caller = Authentication { subject: None, client: session.client(), ..caller };
+    let who = Who { era: Era::Legacy, caller, session: None, takes_tasks: false };
+    let mut watcher = Watcher::new(endpoint, &who)?;
     // Changes between the last list and this stream are sent at once.
     watcher.compare_with(session.last_listed());
     let turn = session.take_stream();
@@ -187,7 +182,7 @@ pub(super) async fn subscribe(
         ..filter
     };
     // Before the subscriptions, so that no change is missed.
-    let watcher = Watcher::new(endpoint, who, &super::payer(incoming.parts))?;
+    let watcher = Watcher::new(endpoint, who)?;
     let (resources, tasks) = tokio::join!(
         resources(endpoint, incoming, (who, &filter)),
         Tasks::watch(endpoint, (who, &context), &filter.task_ids),
@@ -218,8 +213,7 @@ async fn resources(
         let (event, place) = ("subscriptions/listen", audit::place(uri));
         let mut record = CallRecord::begin(event, who.era, &place, incoming.bytes, span)
             .of_request(incoming.headers());
-        let caller = (who.claim.clone(), who.client.clone());
-        let mut call = Invocation::subscription(caller, uri);
+        let mut call = Invocation::subscription(who.caller.clone(), uri);
         let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
         let subscribed = output.and_then(Output::into_subscription).ok()?;
         Some((uri.clone(), subscribed))

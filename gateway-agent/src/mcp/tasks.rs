@@ -92,7 +92,7 @@ pub(super) async fn list(
     let asked = page.into_iter().map(async |(known, task)| {
         let span = endpoint.gateway.tracer().begin(&context.trace);
         let about = About::Task(known.clone(), Some(task));
-        let caller = (who.claim.clone(), who.client.clone());
+        let caller = who.caller.clone();
         let method = Method::GetTask.as_str();
         let mut record = CallRecord::begin(method, who.era, &about.audited(), 0, span);
         let mut call = Invocation::task_status(caller, about, context.clone());
@@ -131,9 +131,9 @@ pub(super) async fn settled(
     record: &mut CallRecord,
 ) -> Result<(), Error> {
     let Target::Feature { about, .. } = &call.target else { return Ok(()) };
-    let caller = (call.caller.claim.clone(), call.caller.client.clone());
+    let caller = call.caller.clone();
     // The wait counts like a subscription, because it polls the server.
-    let principal = endpoint.gateway.principal(&caller.0);
+    let principal = endpoint.gateway.principal(&caller.claim);
     let _share =
         endpoint.state.task_watches.take(&principal).map_err(gateway_upstream::Error::from)?;
     let mut get = Invocation::task_status(caller, about.clone(), call.context.clone());
@@ -157,7 +157,7 @@ pub(super) async fn settled(
 }
 
 /// Whether a `tasks/result` timed out while the task is still running.
-pub(super) fn goes_on(outcome: &Result<pipeline::Outcome, Error>, until: Instant) -> bool {
+pub(super) fn goes_on(outcome: &Result<pipeline::OperationResult, Error>, until: Instant) -> bool {
     let is_late = matches!(
         outcome,
         Err(Error::Upstream(gateway_upstream::Error::Timeout { phase: Phase::Call, .. }))

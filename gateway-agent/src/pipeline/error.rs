@@ -6,7 +6,7 @@ use gateway_compose::{Effects, Failed, StepError};
 use gateway_policy::{Denial, Outcome};
 use schema_compat::schema_compile::Violation;
 
-use super::{arguments::InvalidArguments, message, mirror::Mismatch, projection};
+use super::{arguments::InvalidArguments, message, mcp_headers::Mismatch, projection};
 use crate::{audit::CallRecord, identity::challenge::Refusal};
 
 #[cfg(test)]

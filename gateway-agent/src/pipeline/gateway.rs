@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use gateway_compose::Memory;
-use gateway_policy::{Buffers, HeaderClaim, Principal, RuntimeValidation};
+use gateway_policy::{Buffered, Buffers, HeaderClaim, Principal, RuntimeValidation};
 use gateway_protocol::naming::ResourceNames;
 use gateway_upstream::{Showing, Upstreams};
 use registry_core::{Catalog, Key, entity::Exposure};
@@ -15,7 +15,11 @@ use crate::{
     audit,
     contract::Contracts,
     freshness::Watchman,
-    identity::{Caller, ClientInfo, doorkeeper::Doorkeeper, identify},
+    identity::{
+        Caller, ClientInfo,
+        authenticator::{Authentication, Authenticator},
+        identify,
+    },
     seal::Sealer,
     trace::Tracer,
     view::{
@@ -30,7 +34,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Gateway {
     settings: Settings,
-    doorkeeper: Doorkeeper,
+    authenticator: Authenticator,
     parts: Parts,
     views: Views,
     kept: Kept,
@@ -68,24 +72,24 @@ pub struct Parts {
 
 impl Gateway {
     /// Creates a gateway. Its catalog is empty until one is loaded.
-    pub fn new(settings: Settings, doorkeeper: Doorkeeper, parts: Parts) -> Self {
+    pub fn new(settings: Settings, authenticator: Authenticator, parts: Parts) -> Self {
         audit::describe_metrics();
-        Self::assemble(settings, doorkeeper, parts, Kept::default())
+        Self::assemble(settings, authenticator, parts, Kept::default())
     }
 
-    pub(super) fn reconfigured(&self, settings: Settings, doorkeeper: Doorkeeper) -> Self {
-        Self::assemble(settings, doorkeeper, self.parts.clone(), self.kept.clone())
+    pub(super) fn reconfigured(&self, settings: Settings, authenticator: Authenticator) -> Self {
+        Self::assemble(settings, authenticator, self.parts.clone(), self.kept.clone())
     }
 
-    fn assemble(settings: Settings, doorkeeper: Doorkeeper, parts: Parts, kept: Kept) -> Self {
+    fn assemble(settings: Settings, authenticator: Authenticator, parts: Parts, kept: Kept) -> Self {
         let Parts { catalog, contracts, .. } = &parts;
         let views = Views::new(catalog.clone(), contracts.definitions(), Arc::clone(contracts));
         let (closing, successor) = (CancellationToken::new(), OnceLock::new());
-        Self { settings, doorkeeper, parts, views, kept, closing, successor }
+        Self { settings, authenticator, parts, views, kept, closing, successor }
     }
 
-    pub(crate) fn doorkeeper(&self) -> &Doorkeeper {
-        &self.doorkeeper
+    pub(crate) fn authenticator(&self) -> &Authenticator {
+        &self.authenticator
     }
 
     /// The gateway that replaced this one, if it authenticates callers by the same rules.
@@ -146,6 +150,11 @@ impl Gateway {
     /// The memory quota of buffered requests and results.
     pub(crate) fn buffers(&self) -> &Arc<Buffers> {
         &self.kept.buffers
+    }
+
+    /// Opens an empty reservation of a caller's memory quota.
+    pub(crate) fn open_buffer(&self, caller: &Authentication) -> Arc<Buffered> {
+        Arc::new(self.buffers().open(caller.payer.clone(), self.settings.buffered_bytes))
     }
 
     pub fn tracer(&self) -> &Arc<Tracer> {

@@ -36,8 +36,8 @@ impl GatewayHandle {
         authenticator: AuthenticatorConfig,
     ) -> Result<(), InvalidFile> {
         let old = self.current();
-        let authenticator = old.doorkeeper().reconfigured(authenticator).await?;
-        let has_same_callers = authenticator.has_rules_of(old.doorkeeper())
+        let authenticator = old.authenticator().reconfigured(authenticator).await?;
+        let has_same_callers = authenticator.has_rules_of(old.authenticator())
             && settings.origins == old.settings().origins;
         let new = Arc::new(old.reconfigured(settings, authenticator));
         if has_same_callers {

@@ -3,18 +3,20 @@
 use std::{borrow::Cow, sync::Arc};
 
 use gateway_compose::{RunScope, Steps};
-use gateway_policy::{Denial, HeaderClaim, Principal};
+use gateway_policy::{Denial, Principal};
 use gateway_protocol::{
     mcp::{Method, Param, RawResult, ResultType},
     naming::ResourceNames,
 };
 use gateway_upstream::{Context, Side, Subscribed};
-use http::{HeaderMap, request::Parts};
+use http::HeaderMap;
 use registry_core::Revision;
 use serde_json::value::RawValue;
 
-use super::{Error, Task, TaskNames};
-use crate::{audit, freshness::Freshness, identity::ClientInfo, view::Offer};
+use super::{Error, Gateway, Task, TaskNames};
+use crate::{
+    audit, freshness::Freshness, identity::authenticator::Authentication, view::Offer,
+};
 
 /// An operation: a tool call, a request for another feature of a server, or a step of a
 /// composition.
@@ -26,19 +28,11 @@ pub(crate) struct Invocation {
     pub(crate) target: Target,
     /// All parameters except the subject, the arguments and `_meta`.
     pub(crate) params: Vec<Param>,
+    /// The client's metadata. `invoke` adds the caller, its token and its memory quota.
     pub(crate) context: Context,
     /// The channel to the client, for progress, log messages and questions.
     pub(crate) client: Option<Side>,
     pub(crate) answers: Answers,
-}
-
-#[derive(Debug)]
-pub(crate) struct Authentication {
-    pub(crate) claim: HeaderClaim,
-    /// The self-description of the client program (unverified).
-    pub(crate) client: Option<Arc<ClientInfo>>,
-    /// The HTTP request, if tools need scopes.
-    pub(crate) request: Option<Box<Parts>>,
 }
 
 /// How questions of the upstream reach the client.
@@ -63,7 +57,7 @@ pub(crate) struct ToolCall {
     pub(crate) name: Box<str>,
     pub(crate) arguments: Option<Box<RawValue>>,
     /// The headers that mirror arguments, if the protocol version requires them.
-    pub(crate) mirror: Option<HeaderMap>,
+    pub(crate) mcp_headers: Option<HeaderMap>,
     /// Whether the client supports tasks of 2025-11-25.
     pub(crate) takes_tasks: bool,
 }
@@ -87,8 +81,8 @@ impl Target {
         }
     }
 
-    pub(super) fn mirror(&self) -> Option<&HeaderMap> {
-        if let Self::Tool(call) = self { call.mirror.as_ref() } else { None }
+    pub(super) fn mcp_headers(&self) -> Option<&HeaderMap> {
+        if let Self::Tool(call) = self { call.mcp_headers.as_ref() } else { None }
     }
 }
 
@@ -120,30 +114,23 @@ impl About {
 }
 
 impl Invocation {
-    pub(crate) fn subscription(
-        (claim, client): (HeaderClaim, Option<Arc<ClientInfo>>),
-        uri: &str,
-    ) -> Self {
+    pub(crate) fn subscription(caller: Authentication, uri: &str) -> Self {
         let about = About::Resource(uri.into());
-        Self::of_feature((claim, client), Method::Subscribe, about, Context::default())
+        Self::of_feature(caller, Method::Subscribe, about, Context::default())
     }
 
-    pub(crate) fn task_status(
-        caller: (HeaderClaim, Option<Arc<ClientInfo>>),
-        about: About,
-        context: Context,
-    ) -> Self {
+    pub(crate) fn task_status(caller: Authentication, about: About, context: Context) -> Self {
         Self::of_feature(caller, Method::GetTask, about, context)
     }
 
     fn of_feature(
-        (claim, client): (HeaderClaim, Option<Arc<ClientInfo>>),
+        caller: Authentication,
         method: Method,
         about: About,
         context: Context,
     ) -> Self {
         Self {
-            caller: Authentication { claim, client, request: None },
+            caller,
             target: Target::Feature { method, about },
             params: Vec::new(),
             context,
@@ -151,18 +138,29 @@ impl Invocation {
             answers: Answers::ByRepeat,
         }
     }
+
+    /// Completes the context, so that no surface can omit a quota. Steps inherit the caller of their
+    /// composition.
+    pub(super) fn bind_caller(&mut self, gateway: &Gateway) {
+        let Self { caller, context, target, .. } = self;
+        if !matches!(target, Target::Step(_)) {
+            context.caller = caller.claim.apart();
+            context.subject.clone_from(&caller.subject);
+        }
+        context.buffered.get_or_insert_with(|| gateway.open_buffer(caller));
+    }
 }
 
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most outputs are results, and each would be boxed")]
 pub(crate) enum Output {
-    Result(Outcome),
+    Result(OperationResult),
     Subscribed(Subscribed),
 }
 
 /// A result with the facts that its renderer needs.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct OperationResult {
     /// The upstream's result or its projection.
     pub result: RawResult,
     /// The catalog revision that authorized the operation.
@@ -198,7 +196,7 @@ impl Output {
     }
 
     /// The result. Subscriptions have none.
-    pub(crate) fn into_result(self) -> Result<Outcome, Error> {
+    pub(crate) fn into_result(self) -> Result<OperationResult, Error> {
         match self {
             Self::Result(outcome) => Ok(outcome),
             Self::Subscribed(_) => Err(Denial::NoSuchTool.into()),

@@ -2,19 +2,18 @@
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
-use gateway_policy::{Denial, HeaderClaim, Principal, Standing};
+use gateway_policy::{Denial, Principal, Standing};
 use gateway_protocol::{mcp::Method, naming};
-use http::request::Parts;
 use registry_core::{Name, entity::Exposure};
 
 use super::{
-    About, Authentication, Error, Gateway, Invocation, Target,
+    About, Error, Gateway, Invocation, Target,
     route::{self, FeatureRoute, Offered, Route, TaskRoute},
 };
 use crate::{
     audit::CallRecord,
     freshness::Freshness,
-    identity::{Caller, ClientInfo, challenge::Refusal},
+    identity::{Caller, authenticator::Authentication, challenge::Refusal},
     view::{Offer, Snapshot},
 };
 
@@ -40,8 +39,7 @@ impl Moment {
                 principal: step.principal.clone(),
             };
         }
-        let Authentication { claim, client, .. } = &call.caller;
-        let moment = Self::of(gateway, claim, client.clone());
+        let moment = Self::of(gateway, &call.caller);
         if let Some(caller) = &moment.caller {
             record.identified(moment.snapshot.catalog.revision(), caller);
         }
@@ -49,11 +47,11 @@ impl Moment {
         moment
     }
 
-    fn of(gateway: &Gateway, claim: &HeaderClaim, client: Option<Arc<ClientInfo>>) -> Self {
+    fn of(gateway: &Gateway, Authentication { claim, client, .. }: &Authentication) -> Self {
         // Read first: the age must not be younger than the snapshot.
         let freshness = gateway.watchman().look();
         let snapshot = gateway.views().now();
-        let caller = gateway.identify(&snapshot, claim, client);
+        let caller = gateway.identify(&snapshot, claim, client.clone());
         let principal = caller.principal(claim);
         Self { freshness, snapshot, caller: Some(caller), principal }
     }
@@ -67,12 +65,8 @@ impl Moment {
         match &call.target {
             Target::Tool(tool) => {
                 let offered = self.offered(gateway, &tool.name);
-                if let Some(parts) = &call.caller.request {
-                    let tools = offered.as_ref().map(|found| tools_of(&found.offer));
-                    let asked = (Method::CallTool.as_str(), Some(&*tool.name));
-                    let tools = tools.unwrap_or_default();
-                    gateway.doorkeeper().check_scopes(parts, asked, &tools)?;
-                }
+                let asked = (Method::CallTool, Some(&*tool.name));
+                check_scopes(gateway, &call.caller, asked, offered.as_ref().ok())?;
                 is_ready()?;
                 Ok(Route::Tool(offered?))
             }
@@ -81,8 +75,11 @@ impl Moment {
                 Ok(Route::Tool(Offered { offer, standing: Standing::Declared }))
             }
             Target::Feature { method, about } => {
-                is_ready()?;
-                self.feature(gateway, *method, about)
+                let route = is_ready().and_then(|()| self.feature(gateway, *method, about));
+                let task = if let Ok(Route::Task(task)) = &route { Some(&task.offered) } else { None };
+                let asked = (*method, task.map(|task| task.offer.name().as_str()));
+                check_scopes(gateway, &call.caller, asked, task)?;
+                route
             }
         }
     }
@@ -119,18 +116,30 @@ impl Moment {
 }
 
 /// Checks the scopes for a tool and its inner tools. For requests that continue an earlier call.
-pub(crate) fn check_scopes(
+pub(crate) fn check_call_scopes(
     gateway: &Gateway,
-    parts: &Parts,
-    (claim, client): (&HeaderClaim, Option<Arc<ClientInfo>>),
+    caller: &Authentication,
     tool: &str,
 ) -> Result<(), Refusal> {
-    if !gateway.doorkeeper().asks_for_scopes() {
+    if !gateway.authenticator().has_scopes() {
         return Ok(());
     }
-    let offered = Moment::of(gateway, claim, client).offered(gateway, tool);
+    let offered = Moment::of(gateway, caller).offered(gateway, tool).ok();
+    check_scopes(gateway, caller, (Method::CallTool, Some(tool)), offered.as_ref())
+}
+
+fn check_scopes(
+    gateway: &Gateway,
+    caller: &Authentication,
+    (method, tool): (Method, Option<&str>),
+    offered: Option<&Offered>,
+) -> Result<(), Refusal> {
+    let authenticator = gateway.authenticator();
+    if !authenticator.has_scopes() {
+        return Ok(());
+    }
     let tools = offered.map(|offered| tools_of(&offered.offer)).unwrap_or_default();
-    gateway.doorkeeper().check_scopes(parts, (Method::CallTool.as_str(), Some(tool)), &tools)
+    authenticator.check_scopes(caller, (method.as_str(), tool), &tools)
 }
 
 fn tools_of(offer: &Offer) -> BTreeSet<Name> {

@@ -1,7 +1,7 @@
 
 use gateway_protocol::content;
 
-use super::{Error, Gateway, Invocation, arguments::Arguments, defaults, mirror, validate};
+use super::{Error, Gateway, Invocation, arguments::Arguments, defaults, mcp_headers, validate};
 use crate::{audit::CallRecord, view::Offer};
 
 /// Validates the arguments of a tool as the caller knows them, then adds the defaults.
@@ -15,15 +15,15 @@ pub(super) async fn prepare<'a>(
     let is_parsed = offer.composed().is_some()
         || offer.defaults().is_some()
         || !offer.hidden().is_empty()
-        || (call.target.mirror().is_some() && !offer.input().params.is_empty());
+        || (call.target.mcp_headers().is_some() && !offer.input().params.is_empty());
     if let Some(raw) = arguments.raw().filter(|_| is_parsed) {
         let reserved = call.context.buffer(content::tree_bytes(raw.get()));
         reserved.map_err(gateway_upstream::Error::from)?;
     }
-    if let Some(headers) = call.target.mirror() {
+    if let Some(headers) = call.target.mcp_headers() {
         let params = &offer.input().params;
         if !params.is_empty() {
-            mirror::check_params(headers, params, arguments.members()?)?;
+            mcp_headers::check_params(headers, params, arguments.members()?)?;
         }
     }
     for field in offer.hidden() {

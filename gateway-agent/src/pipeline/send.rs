@@ -8,7 +8,7 @@ use gateway_upstream::{Context, Request};
 use registry_core::Key;
 
 use super::{
-    Error, Gateway, Invocation, Outcome, Output, Target, TaskNames,
+    Error, Gateway, Invocation, OperationResult, Output, Target, TaskNames,
     arguments::Arguments,
     input,
     moment::Moment,
@@ -61,9 +61,9 @@ impl Sending<'_> {
         result: RawResult,
         server: Option<&Key>,
         tasks: Option<TaskNames>,
-    ) -> Outcome {
+    ) -> OperationResult {
         let snapshot = &self.moment.snapshot;
-        Outcome {
+        OperationResult {
             result,
             revision: snapshot.catalog.revision(),
             freshness: self.moment.freshness,
@@ -114,7 +114,7 @@ impl Sending<'_> {
         route: TaskRoute,
         permit: Permit,
         record: &mut CallRecord,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<OperationResult, Error> {
         let Self { gateway, call, .. } = *self;
         let TaskRoute { method, offered, task, known } = route;
         let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
@@ -134,7 +134,7 @@ impl Sending<'_> {
         offer: &Arc<Offer>,
         permit: Option<Permit>,
         record: &mut CallRecord,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<OperationResult, Error> {
         let Self { gateway, call, .. } = *self;
         // A composition must not start if one of its tools has no target.
         if let Some(server) = offer.missing_target() {
@@ -176,7 +176,7 @@ impl Sending<'_> {
             }
             _ => None,
         };
-        Ok(Outcome { steps, ..self.outcome(result, offer.server(), tasks) })
+        Ok(OperationResult { steps, ..self.outcome(result, offer.server(), tasks) })
     }
 
     async fn upstream(

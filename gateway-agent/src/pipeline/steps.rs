@@ -9,11 +9,12 @@ use gateway_upstream::{Context, Side};
 use serde_json::value::RawValue;
 
 use super::{
-    Answers, Authentication, Error, Gateway, Invocation, Outcome, Output, StepCall, Target,
+    Answers, Error, Gateway, Invocation, OperationResult, Output, StepCall, Target,
     arguments::Arguments, invoke, send::Onward,
 };
 use crate::{
     audit::{CallRecord, Lineage},
+    identity::authenticator::Authentication,
     view::{Composed, Offer},
 };
 
@@ -86,11 +87,7 @@ impl StepRunner for Runner {
             let mut record = self.lineage.begin(&tool, step.arguments.get().len(), span);
             let Step { arguments, scope, .. } = step;
             let mut call = Invocation {
-                caller: Authentication {
-                    claim: self.owner.claim.clone(),
-                    client: None,
-                    request: None,
-                },
+                caller: Authentication::without_request(self.owner.claim.clone()),
                 target: Target::Step(StepCall {
                     offer: Arc::clone(offer),
                     arguments,
@@ -106,7 +103,7 @@ impl StepRunner for Runner {
             };
             let output = invoke(&self.gateway, &mut call, &mut record).await;
             match output.and_then(Output::into_result) {
-                Ok(Outcome { result, steps, .. }) => {
+                Ok(OperationResult { result, steps, .. }) => {
                     record.answered(result.result.get().len());
                     StepOutput { result: Ok(result), steps }
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Record, Side};
+use super::{Record, SpanKind};
 
 const ERROR: u8 = 2;
 
@@ -39,7 +39,7 @@ fn span(record: &Record) -> Value {
         "traceId": record.context.trace,
         "spanId": record.context.span,
         "name": record.name,
-        "kind": match record.side { Side::Server => 2, Side::Client => 3 },
+        "kind": match record.kind { SpanKind::Server => 2, SpanKind::Client => 3 },
         "startTimeUnixNano": (start_us * 1000).to_string(),
         "endTimeUnixNano": (end_us * 1000).to_string(),
         "attributes": attributes,

@@ -6,10 +6,8 @@ use proptest::prelude::*;
 use registry_core::Version;
 use serde_json::{Value, json};
 
-use super::{
-    testing::{Registered, agent, catalog, composed, definitions, schema, tool},
-    *,
-};
+use super::*;
+use crate::testing::{self, Registered, agent, catalog, composed, definitions, schema, tool};
 
 struct World {
     views: Views,

@@ -23,7 +23,7 @@ use super::{
     names::{self, Names},
 };
 use crate::{
-    pipeline::{Outcome, TaskNames, message},
+    pipeline::{OperationResult, TaskNames, message},
     view::Listing,
 };
 
@@ -112,7 +112,7 @@ pub(crate) fn entries(
 }
 
 /// The result of a forwarded request, in the caller's era and names.
-pub(crate) fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -> Answer {
+pub(crate) fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &OperationResult) -> Answer {
     let result = &outcome.result;
     let mut added = added(outcome);
     if method == Method::TaskResult
@@ -142,7 +142,7 @@ fn finished(mut out: Vec<u8>) -> Answer {
 }
 
 /// The state of a task, as parameters of `notifications/tasks` without `_meta`.
-pub(crate) fn task(outcome: &Outcome) -> String {
+pub(crate) fn task(outcome: &OperationResult) -> String {
     let renamed = renamed(outcome);
     let result = renamed.as_ref().unwrap_or(&outcome.result);
     let members = Object::parse(&result.result).unwrap_or_default();
@@ -156,7 +156,7 @@ pub(crate) fn task(outcome: &Outcome) -> String {
 }
 
 /// The result with the caller's URIs and task ids, if any differ.
-fn renamed(outcome: &Outcome) -> Option<RawResult> {
+fn renamed(outcome: &OperationResult) -> Option<RawResult> {
     let result = &outcome.result;
     let known = Names { resources: outcome.names.as_ref(), tasks: outcome.tasks.as_ref() };
     let changed = names::renamed(&result.result, known)?;
@@ -207,7 +207,7 @@ fn dressed(era: Era, object: &str) -> String {
     }
 }
 
-pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
+pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &OperationResult) -> Answer {
     let renamed = renamed(outcome);
     let result = renamed.as_ref().unwrap_or(&outcome.result);
     let added = added(outcome);
@@ -245,7 +245,7 @@ pub(crate) fn unfinished(id: Id<'_>, era: Era, tool: &str, failed: &Failed) -> A
 }
 
 /// The keys that the gateway adds to `_meta`.
-fn added(outcome: &Outcome) -> Vec<(&'static str, String)> {
+fn added(outcome: &OperationResult) -> Vec<(&'static str, String)> {
     let mut added = Vec::new();
     if outcome.freshness.is_stale() {
         added.push((CATALOG, dated(outcome)));
@@ -258,7 +258,7 @@ fn added(outcome: &Outcome) -> Vec<(&'static str, String)> {
 }
 
 /// The catalog of a decision, and its age.
-fn dated(Outcome { revision, freshness, .. }: &Outcome) -> String {
+fn dated(OperationResult { revision, freshness, .. }: &OperationResult) -> String {
     let mut catalog = ObjectWriter::with_capacity(64);
     catalog.raw("revision", &revision.0.to_string());
     if let Some(age) = freshness.age {

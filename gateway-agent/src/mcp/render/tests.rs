@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     freshness::{Freshness, MaxStaleness},
-    pipeline::Outcome,
+    pipeline::OperationResult,
 };
 
 fn answer(error: &Error, era: Era) -> Value {
@@ -91,7 +91,7 @@ fn only_gateway_reports_stale_catalog() {
             for era in [Era::Modern, Era::Legacy] {
                 let raw = RawValue::from_string(upstream.to_owned()).unwrap();
                 let age = Some(Duration::from_secs(seconds));
-                let outcome = Outcome {
+                let outcome = OperationResult {
                     names: None,
                     steps: None,
                     tasks: None,

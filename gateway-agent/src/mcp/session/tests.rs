@@ -12,6 +12,10 @@ fn claim(name: &str) -> HeaderClaim {
     HeaderClaim::Agent { name: name.into(), version: None }
 }
 
+fn caller(name: &str) -> Authentication {
+    Authentication::without_request(claim(name))
+}
+
 fn open(sessions: &Sessions, name: &str) -> String {
     sessions.open(&Passport::new(claim(name), None, Capabilities::default())).unwrap()
 }
@@ -21,7 +25,7 @@ fn sessions(limit: usize) -> Sessions {
 }
 
 fn is_open(sessions: &Sessions, id: &str, name: &str) -> bool {
-    sessions.find(&headers(id), &claim(name), || None).is_ok()
+    sessions.find(&headers(id), &caller(name)).is_ok()
 }
 
 #[test]
@@ -40,7 +44,7 @@ fn gateway_with_same_key_knows_session() {
     let capabilities = (&*raw(r#"{"elicitation":{}}"#)).into();
     let passport = Passport::new(claim("a"), Some(Arc::new(client.clone())), capabilities);
     let id = with(1).open(&passport).unwrap();
-    let session = with(1).find(&headers(&id), &claim("a"), || None).unwrap();
+    let session = with(1).find(&headers(&id), &caller("a")).unwrap();
     assert_eq!(session.client().as_deref(), Some(&client));
     assert_eq!(session.capabilities().as_json(), r#"{"elicitation":{}}"#);
     assert!(session.last_listed().is_some(), "its client may have seen another list");
@@ -54,9 +58,9 @@ fn session_belongs_to_its_opener() {
     let id = open(&sessions, "a");
     assert!(is_open(&sessions, &id, "a"));
     assert!(!is_open(&sessions, &id, "b"));
-    assert!(sessions.close(&headers(&id), &claim("b"), || None).is_err());
+    assert!(sessions.close(&headers(&id), &caller("b")).is_err());
     assert!(is_open(&sessions, &id, "a"), "nobody else can end it");
-    sessions.close(&headers(&id), &claim("a"), || None).unwrap();
+    sessions.close(&headers(&id), &caller("a")).unwrap();
     assert!(!is_open(&sessions, &id, "a"));
 }
 
@@ -64,7 +68,7 @@ fn session_belongs_to_its_opener() {
 fn request_must_name_one_session() {
     let sessions = sessions(10);
     let id = open(&sessions, "a");
-    let find = |headers: &HeaderMap| sessions.find(headers, &claim("a"), || None).map(|_| ());
+    let find = |headers: &HeaderMap| sessions.find(headers, &caller("a")).map(|_| ());
     assert_eq!(find(&HeaderMap::new()), Err(Rejection::SessionRequired));
     assert_eq!(find(&headers("nope")), Err(Rejection::SessionUnknown));
     let mut two = headers(&id);
@@ -78,11 +82,11 @@ fn full_table_evicts_least_recently_used() {
     let ids: Vec<_> = (0..3).map(|_| open(&sessions, "a")).collect();
     let level = RawValue::from_string("\"info\"".to_owned()).unwrap();
     for id in &ids {
-        sessions.find(&headers(id), &claim("a"), || None).unwrap().set_log_level(&level);
+        sessions.find(&headers(id), &caller("a")).unwrap().set_log_level(&level);
     }
     // Moves previous uses into the past.
     sessions.started = sessions.started.checked_sub(Duration::from_secs(1)).unwrap();
-    let find = |id: &str| sessions.find(&headers(id), &claim("a"), || None).unwrap();
+    let find = |id: &str| sessions.find(&headers(id), &caller("a")).unwrap();
     for id in [&ids[0], &ids[2], &open(&sessions, "a")] {
         find(id);
     }
@@ -99,7 +103,7 @@ fn longest_idle_session_is_evicted_first() {
     // The clock starts an hour ago, so a session used at its start is idle.
     sessions.started = Instant::now().checked_sub(Duration::from_hours(1)).unwrap();
     let (idle, other) = (open(&sessions, "a"), open(&sessions, "a"));
-    let session = sessions.find(&headers(&idle), &claim("a"), || None).unwrap();
+    let session = sessions.find(&headers(&idle), &caller("a")).unwrap();
     session.used_ms.store(0, Ordering::Relaxed);
     drop(session);
     assert!(is_open(&sessions, &other, "a"));
@@ -110,7 +114,7 @@ fn longest_idle_session_is_evicted_first() {
 async fn answers_match_questions_once() {
     let sessions = sessions(8);
     let id = open(&sessions, "a");
-    let session = sessions.find(&headers(&id), &claim("a"), || None).unwrap();
+    let session = sessions.find(&headers(&id), &caller("a")).unwrap();
     let raw = || RawValue::from_string("{}".to_owned()).unwrap();
     let (ask, asked) = oneshot::channel();
     let number = session.ask(ask).unwrap().to_string();
@@ -134,14 +138,14 @@ async fn answers_match_questions_once() {
 async fn only_newest_stream_is_served() {
     let sessions = sessions(8);
     let id = open(&sessions, "a");
-    let session = sessions.find(&headers(&id), &claim("a"), || None).unwrap();
+    let session = sessions.find(&headers(&id), &caller("a")).unwrap();
     let mut first = session.take_stream();
     assert!(!first.has_changed().unwrap());
     let mut second = session.take_stream();
     first.changed().await.unwrap();
     assert!(!second.has_changed().unwrap());
     drop(session);
-    sessions.close(&headers(&id), &claim("a"), || None).unwrap();
+    sessions.close(&headers(&id), &caller("a")).unwrap();
     assert!(second.changed().await.is_err(), "the session is gone");
 }
 
@@ -149,7 +153,7 @@ async fn only_newest_stream_is_served() {
 async fn running_call_can_be_cancelled() {
     let sessions = sessions(8);
     let id = open(&sessions, "a");
-    let session = sessions.find(&headers(&id), &claim("a"), || None).unwrap();
+    let session = sessions.find(&headers(&id), &caller("a")).unwrap();
     let (one, two) = (session.begin("1").unwrap(), session.begin("\"1\"").unwrap());
     assert!(matches!(session.begin("1"), Err(Rejection::IdInUse)));
     session.cancel("\"1\"");
@@ -167,7 +171,7 @@ fn ended_session_is_remembered_without_id() {
     let raw = RawValue::from_string(text).unwrap();
     let passport = Passport::new(claim("a"), None, (&*raw).into());
     let id = sessions.open(&passport).unwrap();
-    let ended = sessions.close(&headers(&id), &claim("a"), || None).unwrap();
+    let ended = sessions.close(&headers(&id), &caller("a")).unwrap();
     assert!(id.len() > 2_000 && !is_open(&sessions, &id, "a"));
     assert_eq!(Arc::strong_count(&ended), 1, "nothing holds the id");
     let table = sessions.table.read().unwrap();

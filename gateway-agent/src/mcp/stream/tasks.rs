@@ -24,7 +24,7 @@ use super::super::{Endpoint, manner::Who};
 use crate::{
     audit::CallRecord,
     mcp::render::result,
-    pipeline::{self, About, Error, Invocation, Outcome, Output, Task},
+    pipeline::{self, About, Error, Invocation, OperationResult, Output, Task},
 };
 
 /// Maximum tasks per subscription.
@@ -105,8 +105,8 @@ impl Watched {
         (who, context): (Who, Context),
         (known, until): (Box<str>, Instant),
     ) -> Option<Self> {
-        let task = Task::open(&endpoint.gateway, &who.claim, &known)?;
-        let principal = endpoint.gateway.principal(&who.claim);
+        let task = Task::open(&endpoint.gateway, &who.caller.claim, &known)?;
+        let principal = endpoint.gateway.principal(&who.caller.claim);
         let share = endpoint.state.task_watches.take(&principal).ok()?;
         let about = About::Task(known, Some(task));
         // The current state is sent first, because the task can have ended already.
@@ -136,10 +136,10 @@ impl Watched {
         }
     }
 
-    async fn ask(&self) -> Result<Outcome, Error> {
+    async fn ask(&self) -> Result<OperationResult, Error> {
         let gateway = &self.endpoint.gateway;
         let span = gateway.tracer().begin(&self.context.trace);
-        let caller = (self.who.claim.clone(), self.who.client.clone());
+        let caller = self.who.caller.clone();
         let about = self.about.clone();
         let method = Method::GetTask.as_str();
         let mut record = CallRecord::begin(method, self.who.era, &about.audited(), 0, span);
@@ -149,7 +149,7 @@ impl Watched {
     }
 
     /// Stores a state, and returns it if it has changed.
-    fn heard(&mut self, outcome: &Outcome) -> Option<String> {
+    fn heard(&mut self, outcome: &OperationResult) -> Option<String> {
         self.wait = pace(&outcome.result.result);
         let told = result::task(outcome);
         let digest = Digest::of(told.as_bytes());

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{Exhausted, Principal, Scarce, Share};
+use gateway_policy::{Exhausted, Scarce, Share};
 use gateway_protocol::naming::Interfaces;
 use gateway_upstream::{Announcement, Definitions, Entries, News, TargetId};
 use registry_core::{Catalog, Key, entity::Exposure};
@@ -80,9 +80,8 @@ impl Watcher {
     pub(super) fn new(
         endpoint: &Arc<Endpoint>,
         who: &Who,
-        payer: &Principal,
     ) -> Result<Self, Rejection> {
-        let share = endpoint.state.stream_shares.take(payer).map_err(Rejection::TooManyStreams)?;
+        let share = endpoint.state.stream_shares.take(&who.caller.payer).map_err(Rejection::TooManyStreams)?;
         let permit = endpoint.state.streams.clone().try_acquire_owned();
         let full = Exhausted::All { what: Scarce::Streams, most: endpoint.state.most_streams };
         let permit = permit.map_err(|_| Rejection::TooManyStreams(full))?;
@@ -131,7 +130,7 @@ impl Watcher {
         let gateway = &self.endpoint.gateway;
         let verdict = gateway.watchman().look().verdict;
         let snapshot = gateway.views().now();
-        let caller = gateway.identify(&snapshot, &self.who.claim, self.who.client.clone());
+        let caller = gateway.identify(&snapshot, &self.who.caller.claim, self.who.caller.client.clone());
         let view = gateway.view(&snapshot, &caller);
         let showcase = gateway.showcase(&snapshot, &view);
         let mut targets = BTreeMap::<_, BTreeSet<Key>>::new();

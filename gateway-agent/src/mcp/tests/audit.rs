@@ -15,7 +15,7 @@ use super::{
     harness::{Ask, Bench, Setup},
     relayed,
 };
-use crate::view::testing::{agent, tool};
+use crate::testing::{agent, tool};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);

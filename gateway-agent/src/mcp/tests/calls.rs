@@ -10,7 +10,7 @@ use super::{
     harness::{Ask, Bench, Setup},
     relayed::acceptable,
 };
-use crate::view::testing::tool;
+use crate::testing::tool;
 
 fn schema() -> Value {
     json!({ "type": "object", "required": ["q"], "additionalProperties": false,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use self::upstream::Scripted;
 use super::harness::{Ask, Bench, Got, Setup, http};
-use crate::view::testing::{Registered, tool};
+use crate::testing::{Registered, tool};
 
 const TOOLS: [&str; 9] = ["echo", "say", "text", "fail", "wait", "flaky", "lose", "count", "keep"];
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench};
-use crate::view::testing::tool;
+use crate::testing::tool;
 
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![

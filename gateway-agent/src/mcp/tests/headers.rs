@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench, Setup};
-use crate::view::testing::tool;
+use crate::testing::tool;
 
 async fn bench() -> Bench {
     let schema = json!({ "type": "object", "properties": {

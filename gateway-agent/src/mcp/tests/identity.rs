@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     identity::settings::{ApiKeyConfig, ProofsConfig},
-    view::testing::tool,
+    testing::tool,
 };
 
 const KEYS: [&str; 2] = ["first-secret", "second-secret"];

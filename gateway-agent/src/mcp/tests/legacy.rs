@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench};
-use crate::view::testing::{agent, tool};
+use crate::testing::{agent, tool};
 
 async fn bench() -> Bench {
     Bench::strict(vec![

@@ -6,7 +6,7 @@ use registry_core::{Catalog, RegistryId};
 use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench, Setup};
-use crate::view::testing::{agent, tool};
+use crate::testing::{agent, tool};
 
 fn names(result: &Value) -> Vec<&str> {
     result["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect()

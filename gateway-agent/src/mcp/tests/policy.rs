@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     identity::settings::IdentityConfig,
-    view::testing::{Registered, agent, tool},
+    testing::{Registered, agent, tool},
 };
 
 fn entities() -> Vec<Registered> {

@@ -11,7 +11,7 @@ use super::{
     far_side::FarSide,
     harness::{Ask, Bench, Setup},
 };
-use crate::view::testing::{Registered, agent, server, tool};
+use crate::testing::{Registered, agent, server, tool};
 
 /// The secret that must never reach the caller.
 const SECRET: &str = "s3cret";

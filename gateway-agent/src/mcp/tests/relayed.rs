@@ -16,7 +16,7 @@ use super::{
     far_side::FarSide,
     harness::{Ask, Bench, Setup},
 };
-use crate::view::testing::{agent, server, tool};
+use crate::testing::{agent, server, tool};
 
 pub(super) const ERAS: [Era; 2] = [Era::Modern, Era::Legacy];
 const TOOLS: [&str; 4] = ["asks", "tells", "aside", "works"];

@@ -12,7 +12,7 @@ use super::{
     harness::{Ask, Bench, Got, Setup},
     relayed::{acceptable, messages},
 };
-use crate::view::testing::{agent, server, tool};
+use crate::testing::{agent, server, tool};
 
 const FLOODER: &str = "192.0.2.1";
 const OTHER: &str = "192.0.2.2";

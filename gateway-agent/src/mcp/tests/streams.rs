@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::harness::{Ask, Bench, Setup};
 use crate::{
     freshness::MaxStaleness,
-    view::testing::{Registered, agent, tool},
+    testing::{Registered, agent, tool},
 };
 
 fn entities(description: &str) -> Vec<Registered> {

@@ -12,7 +12,7 @@ use super::{
     harness::{Ask, Bench, Setup},
     relayed::{bench, knowing, messages},
 };
-use crate::view::testing::{agent, server, tool};
+use crate::testing::{agent, server, tool};
 
 /// Starts a task, and returns its id.
 async fn begun(bench: &Bench, arguments: Value) -> String {

@@ -9,10 +9,8 @@ use super::*;
 use crate::{
     freshness::MaxStaleness,
     identity::{Caller, identify, settings::IdentityConfig},
-    view::{
-        Views,
-        testing::{agent, catalog, composed, definitions, tool},
-    },
+    testing::{agent, catalog, composed, definitions, tool},
+    view::Views,
 };
 use serde_json::json;
 use tokio::sync::watch;

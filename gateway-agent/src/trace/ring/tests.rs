@@ -5,14 +5,14 @@ use std::num::{NonZeroU64, NonZeroU128};
 use gateway_protocol::trace_context::Parent;
 
 use super::*;
-use crate::trace::Side;
+use crate::trace::SpanKind;
 
 fn record(trace: u128, name: &str) -> Arc<Record> {
     let trace = TraceId::from(NonZeroU128::new(trace).unwrap());
     Arc::new(Record {
         context: Parent::new(trace, NonZeroU64::MIN.into(), true),
         parent: None,
-        side: Side::Server,
+        kind: SpanKind::Server,
         name: name.into(),
         agent: None,
         server: None,

@@ -7,7 +7,7 @@ use gateway_protocol::mcp::Era;
 use super::*;
 use crate::{
     mcp::tests::far_side::FarSide,
-    view::testing::{agent, server},
+    testing::{agent, server},
 };
 
 /// A composition of two asking steps, with an upstream of this era.

@@ -11,7 +11,7 @@ use super::{
     saga::{saga, saga_step, undone, undone_by},
     *,
 };
-use crate::{admin::sagas, pipeline::recover_sagas, view::testing::agent};
+use crate::{admin::sagas, pipeline::recover_sagas, testing::agent};
 
 impl Composed {
     /// The response of the admin route: status and JSON body.

@@ -3,7 +3,7 @@
 use gateway_policy::Mode;
 
 use super::*;
-use crate::view::testing::agent;
+use crate::testing::agent;
 
 #[tokio::test]
 async fn step_needs_no_permission_but_is_validated() {

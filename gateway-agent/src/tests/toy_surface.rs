@@ -3,6 +3,8 @@
 //! It shows the parts of a surface: authenticate, describe the operation, invoke, render. Identity,
 //! visibility, scopes, quotas, schemas, permits, audit and compositions come from the pipeline.
 
+use std::collections::BTreeMap;
+
 use axum::{
     Router,
     body::{Body, to_bytes},
@@ -18,14 +20,14 @@ use http::StatusCode;
 use serde_json::{Value, json, value::RawValue};
 use tower::ServiceExt as _;
 
-use super::harness::{Bench, Setup};
 use crate::{
     audit::CallRecord,
+    identity::settings::ProofsConfig,
+    mcp::tests::harness::{Bench, Setup},
     pipeline::{
-        Answers, Authentication, Error, GatewayHandle, Invocation, Output, Target, ToolCall,
-        invoke, message,
+        Answers, Error, GatewayHandle, Invocation, Output, Target, ToolCall, invoke, message,
     },
-    view::testing::{agent, tool},
+    testing::{agent, tool},
 };
 
 fn routes(gateway: GatewayHandle) -> Router {
@@ -38,12 +40,10 @@ async fn call(
     request: Request,
 ) -> Response {
     let gateway = gateway.current();
-    let (mut parts, body) = request.into_parts();
-    let Ok(admitted) = gateway.doorkeeper().admit(&parts).await else {
+    let (parts, body) = request.into_parts();
+    let Ok(caller) = gateway.authenticator().authenticate(&parts).await else {
         return (StatusCode::UNAUTHORIZED, "authentication required\n").into_response();
     };
-    let claim = admitted.claim.clone();
-    parts.extensions.insert(admitted);
     let limit = gateway.settings().request_bytes;
     let body = to_bytes(body, limit).await.map(|body| String::from_utf8_lossy(&body).into());
     let Some(arguments) = body.ok().and_then(|body: String| RawValue::from_string(body).ok())
@@ -54,11 +54,11 @@ async fn call(
     let span = gateway.tracer().begin(&context.trace);
     let mut record = CallRecord::begin("toy", Era::Modern, &tool, arguments.get().len(), span);
     let mut operation = Invocation {
-        caller: Authentication { claim, client: None, request: Some(Box::new(parts)) },
+        caller,
         target: Target::Tool(ToolCall {
             name: tool.as_str().into(),
             arguments: Some(arguments),
-            mirror: None,
+            mcp_headers: None,
             takes_tasks: false,
         }),
         params: Vec::new(),
@@ -72,6 +72,7 @@ async fn call(
         Err(error) => {
             let status = match error {
                 Error::Denied(_) => StatusCode::NOT_FOUND,
+                Error::Scopes(_) => StatusCode::FORBIDDEN,
                 Error::Upstream(_) => StatusCode::BAD_GATEWAY,
                 _ => StatusCode::BAD_REQUEST,
             };
@@ -80,15 +81,18 @@ async fn call(
     }
 }
 
-async fn bench() -> Bench {
+async fn bench(buffered_bytes: usize) -> Bench {
     let schema = json!({ "type": "object", "properties": { "q": { "type": "string" } } });
     let policy = RuntimeValidation { unknown_caller: Access::Deny, ..Setup::default().policy };
-    let lists = json!([{ "name": "t" }, { "name": "secret" }]).to_string();
-    let setup = Setup { policy, lists, ..Setup::default() };
+    let lists = json!([{ "name": "t" }, { "name": "scoped" }, { "name": "secret" }]).to_string();
+    let scopes = BTreeMap::from([("scoped".to_owned(), vec!["write".to_owned()])]);
+    let proofs = ProofsConfig { scopes, ..ProofsConfig::default() };
+    let setup = Setup { policy, lists, proofs, buffered_bytes, ..Setup::default() };
     let tools = vec![
         tool("t", "1.0.0", json!({ "inputSchema": schema })),
+        tool("scoped", "1.0.0", json!({})),
         tool("secret", "1.0.0", json!({})),
-        agent("a", "1.0.0", &[("t", "1.0.0")]),
+        agent("a", "1.0.0", &[("t", "1.0.0"), ("scoped", "1.0.0")]),
     ];
     Bench::start(setup, tools).await
 }
@@ -104,17 +108,25 @@ async fn post_as(bench: &Bench, agent: &str, tool: &str, arguments: &Value) -> (
 
 #[tokio::test]
 async fn new_surface_uses_whole_pipeline() {
-    let bench = bench().await;
+    let bench = bench(1 << 20).await;
     let (status, text) = post_as(&bench, "a", "t", &json!({ "q": "x" })).await;
     assert!(status == 200 && text.contains("content"), "{status} {text}");
     assert_eq!(bench.arguments(), [json!({ "q": "x" })]);
     let (status, text) = post_as(&bench, "a", "t", &json!({ "q": 1 })).await;
     assert!(status == 400 && text.starts_with("Invalid arguments for t"), "{status} {text}");
+    assert_eq!(post_as(&bench, "a", "scoped", &json!({})).await.0, 403, "a scope is missing");
     for (agent, tool) in [("a", "secret"), ("a", "missing"), ("stranger", "t")] {
         let (status, text) = post_as(&bench, agent, tool, &json!({})).await;
         assert_eq!((status, text), (404, format!("Unknown tool: {tool}")), "{agent}");
     }
     assert_eq!(bench.calls().len(), 1, "nothing else was sent");
+}
+
+#[tokio::test]
+async fn new_surface_has_memory_quota() {
+    let bench = bench(64).await;
+    let (status, text) = post_as(&bench, "a", "t", &json!({ "q": "x" })).await;
+    assert!(status == 502 && text.contains("no memory left"), "{status} {text}");
 }
 
 #[test]

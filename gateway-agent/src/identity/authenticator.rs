@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
 use axum::extract::ConnectInfo;
-use gateway_policy::{HeaderClaim, SubjectToken};
+use gateway_policy::{HeaderClaim, Principal, SubjectToken};
 use http::{
     HeaderMap, Uri,
     header::{Entry, HOST},
@@ -19,12 +19,14 @@ use serde_json::json;
 
 use super::settings::{AuthenticatorConfig, IdentityConfig, ProofsConfig};
 use super::{
+    ClientInfo, audit_events,
     challenge::{Challenge, Refusal},
     only,
     proof::{self, PeerCertificate, Proof},
-    read_claim, refused,
+    read_claim,
     scope::Granted,
 };
+use crate::buffers;
 
 /// The path of the protected resource metadata (RFC 9728).
 pub(crate) const METADATA: &str = "/.well-known/oauth-protected-resource";
@@ -35,22 +37,48 @@ const API_KEY: &str = "x-api-key";
 
 /// Authenticates callers and checks scopes.
 #[derive(Debug)]
-pub struct Doorkeeper {
+pub struct Authenticator {
     claims: IdentityConfig,
     proofs: ProofsConfig,
     verifier: Option<Arc<Verifier>>,
     scheme: &'static str,
 }
 
-/// An authenticated request.
+/// The authenticated sender of a request, without its credentials.
 #[derive(Debug, Clone)]
-pub(crate) struct Admitted {
+pub(crate) struct Authentication {
     pub(crate) claim: HeaderClaim,
-    granted: Granted,
-    /// Whether the request has a token or key.
-    has_bearer: bool,
     /// The token, if it names a subject.
     pub(crate) subject: Option<Arc<SubjectToken>>,
+    /// The self-description of the client program (unverified).
+    pub(crate) client: Option<Arc<ClientInfo>>,
+    /// The quota key for memory, sessions and event streams: the verified caller, or else the
+    /// network. An unverified agent name selects no quota, because a caller could use many names.
+    pub(crate) payer: Principal,
+    grants: Arc<Grants>,
+}
+
+/// The facts of a request for scope checks.
+#[derive(Debug, Default)]
+struct Grants {
+    scopes: Granted,
+    /// Whether the request has a token or key.
+    has_bearer: bool,
+    /// The URL of the protected resource metadata, for challenges.
+    metadata: Option<String>,
+    peer: Option<SocketAddr>,
+}
+
+impl Authentication {
+    /// The sender of work without a request, such as the recovery of a saga. It has no scopes.
+    pub(crate) fn without_request(claim: HeaderClaim) -> Self {
+        let payer = claim.apart();
+        Self { claim, subject: None, client: None, payer, grants: Arc::default() }
+    }
+
+    pub(crate) fn with_client(self, client: Option<Arc<ClientInfo>>) -> Self {
+        Self { client, ..self }
+    }
 }
 
 /// The credentials of a request. They have no `Debug` form.
@@ -58,7 +86,7 @@ pub(crate) struct Credentials(HeaderMap);
 
 impl Credentials {
     /// Puts the credentials back, to authenticate again.
-    pub(crate) fn put_back(self, headers: &mut HeaderMap) {
+    pub(crate) fn restore(self, headers: &mut HeaderMap) {
         headers.extend(self.0);
     }
 }
@@ -68,7 +96,7 @@ enum Shown<'a> {
     Key(&'a str),
 }
 
-impl Doorkeeper {
+impl Authenticator {
     /// Creates the authenticator. Needs a Tokio runtime.
     pub async fn open(config: AuthenticatorConfig) -> Result<Self, InvalidFile> {
         Self::open_with(config, None).await
@@ -103,11 +131,10 @@ impl Doorkeeper {
     }
 
     /// Authenticates a request.
-    pub(crate) async fn admit(&self, parts: &Parts) -> Result<Admitted, Refusal> {
+    pub(crate) async fn authenticate(&self, parts: &Parts) -> Result<Authentication, Refusal> {
         let bearer = self.bearer(parts).await?;
         let certificate = self.certificate(parts);
-        let granted = bearer.as_ref().map(|proof| proof.granted.clone()).unwrap_or_default();
-        let has_bearer = bearer.is_some();
+        let grants = self.grants(parts, bearer.as_ref());
         let has_subject = bearer.as_ref().is_some_and(|proof| proof.has_subject);
         let claim = match (certificate, bearer) {
             (Some(certificate), bearer) => claim(certificate, bearer),
@@ -116,14 +143,22 @@ impl Doorkeeper {
         };
         let is_proved = matches!(claim, HeaderClaim::Agent { .. } | HeaderClaim::Proven { .. });
         if self.proofs.required && !is_proved {
-            refused::credentials(parts, "no credentials");
-            return Err(Refusal::Missing(self.challenge(parts, &[])));
+            audit_events::credentials(peer(parts), "no credentials");
+            return Err(Refusal::Missing(self.challenge(self.metadata_url(parts), &[])));
         }
         let subject = match self.shown(&parts.headers) {
             Ok(Some(Shown::Bearer(token))) if has_subject => SubjectToken::new(&claim, token),
             _ => None,
         };
-        Ok(Admitted { claim, granted, has_bearer, subject: subject.map(Arc::new) })
+        let payer = payer(&claim, parts);
+        let (subject, client) = (subject.map(Arc::new), None);
+        Ok(Authentication { claim, subject, client, payer, grants })
+    }
+
+    fn grants(&self, parts: &Parts, bearer: Option<&Proof>) -> Arc<Grants> {
+        let scopes = bearer.map(|proof| proof.granted.clone()).unwrap_or_default();
+        let metadata = if self.has_scopes() { self.metadata_url(parts) } else { None };
+        Arc::new(Grants { scopes, has_bearer: bearer.is_some(), metadata, peer: peer(parts) })
     }
 
     /// Removes the credentials from a request, so that they cannot be forwarded.
@@ -138,7 +173,8 @@ impl Doorkeeper {
         Credentials(taken)
     }
 
-    pub(crate) fn asks_for_scopes(&self) -> bool {
+    /// Whether any method or tool requires scopes.
+    pub(crate) fn has_scopes(&self) -> bool {
         !self.proofs.scopes.is_empty()
     }
 
@@ -147,25 +183,24 @@ impl Doorkeeper {
     /// because the call requires them. `asked` is for the audit.
     pub(crate) fn check_scopes(
         &self,
-        parts: &Parts,
+        caller: &Authentication,
         (method, asked): (&str, Option<&str>),
         tools: &BTreeSet<Name>,
     ) -> Result<(), Refusal> {
         let of = |name: &str| self.proofs.scopes.get(name).map_or(&[][..], Vec::as_slice);
         let names = std::iter::once(method).chain(tools.iter().map(Name::as_str));
         let needed: Vec<_> = names.flat_map(of).cloned().collect();
-        let admitted = parts.extensions.get::<Admitted>();
-        let granted = admitted.map(|admitted| admitted.granted.clone()).unwrap_or_default();
-        if granted.cover(needed.iter().map(String::as_str)) {
+        let Authentication { claim, grants, .. } = caller;
+        if grants.scopes.cover(needed.iter().map(String::as_str)) {
             return Ok(());
         }
-        let challenge = self.challenge(parts, &needed);
-        let refusal = match admitted {
-            Some(Admitted { has_bearer: true, .. }) => Refusal::Insufficient(challenge),
-            _ => Refusal::Missing(challenge),
+        let challenge = self.challenge(grants.metadata.clone(), &needed);
+        let refusal = if grants.has_bearer {
+            Refusal::Insufficient(challenge)
+        } else {
+            Refusal::Missing(challenge)
         };
-        let claim = admitted.map_or(&HeaderClaim::Absent, |admitted| &admitted.claim);
-        refused::scopes(parts, (claim, &refusal), Some((method, asked)));
+        audit_events::scopes(grants.peer, (claim, &refusal), Some((method, asked)));
         Err(refusal)
     }
 
@@ -177,14 +212,14 @@ impl Doorkeeper {
             Err(why) => Err(why.to_owned()),
         };
         let proof = proved.map_err(|reason| {
-            refused::credentials(parts, &reason);
-            Refusal::Invalid(self.challenge(parts, &[]))
+            audit_events::credentials(peer(parts), &reason);
+            Refusal::Invalid(self.challenge(self.metadata_url(parts), &[]))
         })?;
         if proof.evidence == super::Evidence::Token
             && !proof.granted.cover(self.required_scopes().iter().map(String::as_str))
         {
-            let refusal = Refusal::Insufficient(self.challenge(parts, &[]));
-            refused::scopes(parts, (&claim(proof, None), &refusal), None);
+            let refusal = Refusal::Insufficient(self.challenge(self.metadata_url(parts), &[]));
+            audit_events::scopes(peer(parts), (&claim(proof, None), &refusal), None);
             return Err(refusal);
         }
         Ok(Some(proof))
@@ -254,16 +289,20 @@ impl Doorkeeper {
     }
 
     /// The challenge with all required scopes.
-    fn challenge(&self, parts: &Parts, needed: &[String]) -> Challenge {
+    fn challenge(&self, metadata: Option<String>, needed: &[String]) -> Challenge {
         let mut scopes: Vec<&str> = Vec::new();
         for scope in self.required_scopes().iter().chain(needed) {
             if !scopes.contains(&scope.as_str()) {
                 scopes.push(scope);
             }
         }
-        let metadata = self.resource(parts).filter(|_| self.proofs.jwt.is_some());
-        let metadata = metadata.and_then(|resource| metadata_of(&resource));
         Challenge { metadata, scope: scopes.join(" ") }
+    }
+
+    /// The URL of the protected resource metadata, if tokens are accepted.
+    fn metadata_url(&self, parts: &Parts) -> Option<String> {
+        let resource = self.resource(parts).filter(|_| self.proofs.jwt.is_some())?;
+        metadata_url(&resource)
     }
 
     /// The public URL of the endpoint.
@@ -305,12 +344,18 @@ fn claim(strongest: Proof, weaker: Option<Proof>) -> HeaderClaim {
     HeaderClaim::Proven { named, evidence, principal: principal.into(), told }
 }
 
-pub(super) fn peer(parts: &Parts) -> Option<SocketAddr> {
+fn payer(claim: &HeaderClaim, parts: &Parts) -> Principal {
+    let verified = Some(claim).filter(|claim| matches!(claim, HeaderClaim::Proven { .. }));
+    let address = || Some(buffers::of_address(peer(parts)?.ip()));
+    verified.and_then(HeaderClaim::apart).or_else(address)
+}
+
+fn peer(parts: &Parts) -> Option<SocketAddr> {
     parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0)
 }
 
 /// The well-known path precedes the path of the resource (RFC 9728, section 3.1).
-fn metadata_of(resource: &str) -> Option<String> {
+fn metadata_url(resource: &str) -> Option<String> {
     let uri: Uri = resource.parse().ok()?;
     let path = uri.path().trim_end_matches('/');
     Some(format!("{}://{}{METADATA}{path}", uri.scheme_str()?, uri.authority()?))

@@ -1,20 +1,21 @@
 //! Audit events of rejected credentials: the address, the caller as far as known, and the reason.
 //! They never contain tokens or keys.
 
-use gateway_policy::{Evidence, HeaderClaim, Named};
-use http::request::Parts;
+use std::net::SocketAddr;
 
-use super::{challenge::Refusal, doorkeeper::peer, kept};
+use gateway_policy::{Evidence, HeaderClaim, Named};
+
+use super::{challenge::Refusal, kept};
 
 /// Invalid or missing credentials. The caller is unknown.
-pub(super) fn credentials(parts: &Parts, reason: &str) {
-    let address = address(parts);
+pub(super) fn credentials(peer: Option<SocketAddr>, reason: &str) {
+    let address = address(peer);
     tracing::warn!(target: "audit", event = "credentials-rejected", address, reason);
 }
 
 /// Insufficient scopes.
 pub(super) fn scopes(
-    parts: &Parts,
+    peer: Option<SocketAddr>,
     (claim, refusal): (&HeaderClaim, &Refusal),
     asked: Option<(&str, Option<&str>)>,
 ) {
@@ -31,7 +32,7 @@ pub(super) fn scopes(
     tracing::warn!(
         target: "audit",
         event = "scopes-rejected",
-        address = address(parts),
+        address = address(peer),
         claimed_agent = named.map(|(name, _)| kept(name)),
         claimed_version = named.and_then(|(_, version)| version.as_deref()).map(kept),
         principal,
@@ -43,6 +44,6 @@ pub(super) fn scopes(
     );
 }
 
-fn address(parts: &Parts) -> String {
-    peer(parts).map(|peer| peer.to_string()).unwrap_or_default()
+fn address(peer: Option<SocketAddr>) -> String {
+    peer.map(|peer| peer.to_string()).unwrap_or_default()
 }
