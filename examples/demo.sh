@@ -59,7 +59,7 @@ start() { # NAME COMMAND...
   echo "$name does not answer" >&2; return 1
 }
 address() { sed -n 's|.*listening on http://\([^ ]*\).*|\1|p' "$work/$1.out"; }
-admin_of() { sed -n 's|.*the admin routes are served address=\([^ ]*\).*|http://\1|p' "$work/$1.log" | tail -1; }
+admin_of() { sed -n 's|.*listening for admin requests address=\([^ ]*\).*|http://\1|p' "$work/$1.log" | tail -1; }
 stop() { kill -TERM "$1"; wait "$1"; }
 until_true() { for _ in $(seq 100); do if "$@" >/dev/null 2>&1; then return 0; fi; sleep 0.1; done; "$@"; }
 

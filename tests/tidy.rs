@@ -238,9 +238,9 @@ const LAYERS: &[Layers] = &[
     Layers {
         sources: "gateway-agent/src/",
         order: "
-            clock files logging origin random tls_metrics capacity
+            clock files logging metric_table origin random tls_metrics capacity
             workers buffers trace identity seal
-            findings startup admission cache freshness feed sync source contract
+            findings startup catalog_verifier cache freshness feed sync source contract
             view health audit pipeline
             mcp bridge admin config check server stdio
         ",

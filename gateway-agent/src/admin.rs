@@ -74,8 +74,8 @@ pub fn guarded(routes: Router, config: &AdminConfig, listen: SocketAddr) -> Rout
 }
 
 /// An error response.
-pub fn refused(status: StatusCode, told: &str) -> Response {
-    (status, Json(json!({ "error": told }))).into_response()
+pub fn error_response(status: StatusCode, message: &str) -> Response {
+    (status, Json(json!({ "error": message }))).into_response()
 }
 
 fn digest(token: &[u8]) -> [u8; 32] {
@@ -85,18 +85,18 @@ fn digest(token: &[u8]) -> [u8; 32] {
 async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     if guard.origins.check(&parts).is_err() {
-        let told = "the Origin or Host of the request is not allowed; use the address of the admin listener\n";
-        return (StatusCode::FORBIDDEN, told).into_response();
+        let message = "the Origin or Host of the request is not allowed; use the address of the admin listener\n";
+        return (StatusCode::FORBIDDEN, message).into_response();
     }
-    if !guard.token.is_none_or(|token| shows(&parts.headers, token)) {
-        let told = "missing or invalid admin token; send `Authorization: Bearer TOKEN` with the token of `adminTokenFile`\n";
+    if !guard.token.is_none_or(|token| has_token(&parts.headers, token)) {
+        let message = "missing or invalid admin token; send `Authorization: Bearer TOKEN` with the token of `adminTokenFile`\n";
         let asked = [(header::WWW_AUTHENTICATE, "Bearer")];
-        return (StatusCode::UNAUTHORIZED, asked, told).into_response();
+        return (StatusCode::UNAUTHORIZED, asked, message).into_response();
     }
     next.run(Request::from_parts(parts, body)).await
 }
 
-fn shows(headers: &HeaderMap, token: [u8; 32]) -> bool {
+fn has_token(headers: &HeaderMap, token: [u8; 32]) -> bool {
     let shown = headers.get(header::AUTHORIZATION).map(http::HeaderValue::as_bytes);
     let shown = shown.and_then(|shown| shown.split_at_checked("Bearer ".len()));
     shown.is_some_and(|(scheme, shown)| {

@@ -4,9 +4,9 @@
 //! of arguments and results are never logged, and callers cannot choose label values.
 
 mod label;
-mod lineage;
+mod parent;
 mod metric;
-mod place;
+mod origin;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
@@ -15,14 +15,14 @@ use gateway_protocol::{mcp::Era, trace_context::TraceContext};
 use http::{HeaderMap, HeaderName};
 use registry_core::{Key, Kind, Revision};
 
-pub use self::lineage::Lineage;
-pub use self::metric::{Gauge, Held, count_list, count_rejection, describe_metrics};
-pub use self::place::place;
+pub use self::parent::AuditParent;
+pub use self::metric::{Gauge, GaugeGuard, count_list, count_rejection};
+pub use self::origin::origin;
 use crate::{
-    freshness::{Freshness, Verdict},
+    freshness::{Freshness, StalenessLevel},
     identity::Caller,
-    trace::{Ending, Span},
-    view::Offer,
+    trace::{SpanSummary, Span},
+    view::ServedTool,
 };
 
 /// The header with the id of an HTTP request.
@@ -68,14 +68,14 @@ pub struct CallRecord {
     tool: Box<str>,
     /// The composition that this step belongs to.
     composition: Option<Key>,
-    offer: Option<Arc<Offer>>,
+    served: Option<Arc<ServedTool>>,
     /// The server of an operation without a tool.
     server: Option<Key>,
     finding: Option<Finding>,
     denial: Option<Denial>,
     input: Check,
     output: Check,
-    ended: Outcome,
+    outcome: Outcome,
     error: Option<String>,
     request_bytes: usize,
     response_bytes: usize,
@@ -102,13 +102,13 @@ impl CallRecord {
             freshness: None,
             tool: tool[..end].into(),
             composition: None,
-            offer: None,
+            served: None,
             server: None,
             finding: None,
             denial: None,
             input: Check::Skipped,
             output: Check::Skipped,
-            ended: Outcome::Cancelled,
+            outcome: Outcome::Cancelled,
             error: None,
             request_bytes,
             response_bytes: 0,
@@ -124,30 +124,30 @@ impl CallRecord {
     }
 
     /// Sets the caller, and the catalog revision at the start of the call.
-    pub fn identified(&mut self, revision: Revision, caller: &Caller) {
+    pub fn set_caller(&mut self, revision: Revision, caller: &Caller) {
         self.revision = revision;
         self.caller = Some(caller.clone());
     }
 
     /// Sets the age of the catalog that authorizes the call.
-    pub fn dated(&mut self, freshness: Freshness) {
+    pub fn set_freshness(&mut self, freshness: Freshness) {
         self.freshness = Some(freshness);
     }
 
     /// Sets the route of an authorized operation.
-    pub fn admitted(
+    pub fn set_route(
         &mut self,
-        offer: Option<&Arc<Offer>>,
+        served: Option<&Arc<ServedTool>>,
         server: Option<&Key>,
         finding: Option<Finding>,
     ) {
-        self.offer = offer.cloned();
+        self.served = served.cloned();
         self.server = server.cloned();
         self.finding = finding;
     }
 
     fn server(&self) -> Option<&Key> {
-        self.offer.as_ref().and_then(|offer| offer.server()).or(self.server.as_ref())
+        self.served.as_ref().and_then(|served| served.server()).or(self.server.as_ref())
     }
 
     /// Starts the span of an upstream request. Returns the trace context for the upstream.
@@ -161,8 +161,8 @@ impl CallRecord {
     }
 
     /// Ends the span of an upstream request.
-    pub fn returned(&mut self) {
-        self.span.returned();
+    pub fn end_upstream(&mut self) {
+        self.span.end_upstream();
     }
 
     /// Sets the outcome of argument validation.
@@ -177,19 +177,19 @@ impl CallRecord {
 
     /// Continues the operation. Until its next output it counts as cancelled.
     pub fn reopen(&mut self) {
-        self.ended = Outcome::Cancelled;
+        self.outcome = Outcome::Cancelled;
         self.error = None;
         self.denial = None;
     }
 
     /// Sets the outcome of a completed operation.
     pub fn finished(&mut self, outcome: Outcome) {
-        self.ended = outcome;
+        self.outcome = outcome;
     }
 
     /// Sets the failure of an operation. `denial` is the policy decision that caused it.
     pub fn failed(&mut self, outcome: Outcome, error: String, denial: Option<Denial>) {
-        self.ended = outcome;
+        self.outcome = outcome;
         self.error = Some(error);
         self.denial = denial.or(self.denial);
     }
@@ -209,37 +209,37 @@ impl CallRecord {
 
     /// Counts schema violations per tool for the contract report.
     fn observe(&self) {
-        let Some(offer) = &self.offer else { return };
+        let Some(served) = &self.served else { return };
         if self.input == Check::Violated {
-            offer.observed().note_arguments();
+            served.observed().count_arguments();
         }
         if self.output == Check::Violated {
-            offer.observed().note_result();
+            served.observed().count_result();
         }
     }
 
     /// Counts the call by registered tool and server.
     fn measure(&self) {
-        let tool = self.offer.as_ref().map(|offer| match offer.server() {
+        let tool = self.served.as_ref().map(|served| match served.server() {
             // The key of a skill is its agent's.
             Some(server) if server.kind == Kind::Agent => &*self.tool,
-            _ => offer.key().name.as_str(),
+            _ => served.key().name.as_str(),
         });
-        metric::count_tool(tool, self.ended, [self.request_bytes, self.response_bytes]);
+        metric::count_tool(tool, self.outcome, [self.request_bytes, self.response_bytes]);
         if let (Some(server), Some(took)) = (self.server(), self.span.upstream_took()) {
-            metric::count_upstream(&name_of(server), self.ended, took);
+            metric::count_upstream(&name_of(server), self.outcome, took);
         }
     }
 
-    fn ending(&self) -> Ending<'_> {
+    fn span_summary(&self) -> SpanSummary<'_> {
         let agent = self.caller.as_ref().and_then(Caller::agent);
-        Ending {
+        SpanSummary {
             method: self.event,
             target: &self.tool,
             agent: agent.map(|key| format!("{}@{}", key.name, key.version)),
             server: self.server().map(|key| format!("{}@{}", name_of(key), key.version)),
-            outcome: self.ended.as_str(),
-            is_failure: !matches!(self.ended, Outcome::Ok),
+            outcome: self.outcome.as_str(),
+            is_failure: !matches!(self.outcome, Outcome::Ok),
             revision: self.revision.0,
         }
     }
@@ -247,15 +247,15 @@ impl CallRecord {
     /// Calls without a result have no cost.
     fn cost(&self) -> Option<f64> {
         let has_result =
-            matches!(self.ended, Outcome::Ok | Outcome::ToolError | Outcome::InvalidOutput);
-        self.offer.as_ref().filter(|_| has_result)?.cost()
+            matches!(self.outcome, Outcome::Ok | Outcome::ToolError | Outcome::InvalidOutput);
+        self.served.as_ref().filter(|_| has_result)?.cost()
     }
 
     fn write(&self, seconds: f64) {
         let caller = self.caller.as_ref();
         let agent = caller.and_then(Caller::agent);
         let client = caller.and_then(Caller::client);
-        let offer = self.offer.as_ref().map(|offer| offer.key());
+        let served = self.served.as_ref().map(|served| served.key());
         let server = self.server();
         let context = self.span.context();
         let age = self.freshness.and_then(|freshness| freshness.age);
@@ -268,26 +268,26 @@ impl CallRecord {
             agent = agent.map(|key| tracing::field::display(&key.name)),
             agent_version = agent.map(|key| tracing::field::display(&key.version)),
             claimed_agent = caller.and_then(Caller::claimed),
-            principal = caller.and_then(Caller::told),
-            identified_by = caller.map(|caller| caller.evidence().as_str()),
+            principal = caller.and_then(Caller::log_name),
+            identified_by = caller.map(|caller| caller.auth_method().as_str()),
             client = client.map(|client| client.name.as_str()),
             client_version = client.map(|client| client.version.as_str()),
             tool = &*self.tool,
             composition = self.composition.as_ref().map(|key| tracing::field::display(&key.name)),
             composition_version =
                 self.composition.as_ref().map(|key| tracing::field::display(&key.version)),
-            tool_version = offer.map(|key| tracing::field::display(&key.version)),
+            tool_version = served.map(|key| tracing::field::display(&key.version)),
             server = server.map(|key| tracing::field::display(name_of(key))),
             server_version = server.map(|key| tracing::field::display(&key.version)),
             revision = self.revision.0,
             // Rounded to 0.1 s.
-            catalog_age_s = age.map(|age| (age.as_secs_f64() * 10.0).round() / 10.0),
-            staleness = self.freshness.map(|freshness| freshness.verdict.as_str()),
+            catalog_age_seconds = age.map(|age| (age.as_secs_f64() * 10.0).round() / 10.0),
+            staleness = self.freshness.map(|freshness| freshness.level.as_str()),
             era = self.era.as_str(),
             permit = &*self.permit(),
             input = self.input.as_str(),
             output = self.output.as_str(),
-            outcome = self.ended.as_str(),
+            outcome = self.outcome.as_str(),
             cost = self.cost(),
             error = self.error.as_deref(),
             // Rounded to microseconds.
@@ -311,13 +311,13 @@ impl Drop for CallRecord {
         let seconds = self.started.elapsed().as_secs_f64();
         // Steps are counted by tool and server only.
         if self.composition.is_none() {
-            metric::count_call(self.era, self.ended, seconds);
+            metric::count_call(self.era, self.outcome, seconds);
         }
         if let Some(finding) = self.finding {
             metric::count_finding(finding.as_str());
         }
-        if let Some(freshness) = self.freshness.filter(|found| found.verdict != Verdict::Serve) {
-            metric::count_stale(freshness.verdict.as_str(), self.denial.is_some());
+        if let Some(freshness) = self.freshness.filter(|found| found.level != StalenessLevel::Serve) {
+            metric::count_stale(freshness.level.as_str(), self.denial.is_some());
         }
         for (check, which) in [(self.input, "input"), (self.output, "output")] {
             if !matches!(check, Check::Skipped | Check::Valid) {
@@ -327,6 +327,6 @@ impl Drop for CallRecord {
         self.observe();
         self.measure();
         self.write(seconds);
-        self.span.end(|| self.ending());
+        self.span.end(|| self.span_summary());
     }
 }

@@ -36,19 +36,19 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::endpoint::{Address, Endpoint, Identity, InvalidEndpoint, Token};
 use self::{
-    incoming::Asked,
+    incoming::ClientRequest,
     output::Output,
     params::ParamHeaders,
-    running::{Kind, Running, Slot},
-    session::{Bound, Session},
+    running::{Kind, RunningRequests, RequestSlot},
+    session::{SessionSnapshot, Session},
 };
 
 /// Drain time of running requests after the client has closed its input.
-const FINISH: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time for the end of the session and the last write.
-const CLOSE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of queued notifications and responses of the client.
-const WAITING: usize = 64;
+const QUEUE: usize = 64;
 const CANCELLED: &str = "notifications/cancelled";
 
 /// Size limits.
@@ -80,11 +80,11 @@ pub async fn run(
         output,
         session: Session::new(),
         params: ParamHeaders::default(),
-        running: Running::default(),
+        running: RunningRequests::default(),
         tasks: TaskTracker::new(),
         stop: CancellationToken::new(),
     });
-    let (in_order, messages) = mpsc::channel(WAITING);
+    let (in_order, messages) = mpsc::channel(QUEUE);
     let sending = tokio::spawn(Arc::clone(&bridge).send_in_order(messages));
     let read = tokio::select! {
         read = bridge.read_lines(input, &in_order) => read.map(|()| true),
@@ -97,7 +97,7 @@ pub async fn run(
     drop(in_order);
     bridge.end(sending, read.as_ref().is_ok_and(|is_finished| *is_finished)).await;
     drop(bridge);
-    let _ = timeout(CLOSE, async {
+    let _ = timeout(CLOSE_TIMEOUT, async {
         if !writing.is_finished() {
             let _ = writing.await;
         }
@@ -114,7 +114,7 @@ struct Bridge {
     output: Output,
     session: Session,
     params: ParamHeaders,
-    running: Running,
+    running: RunningRequests,
     tasks: TaskTracker,
     /// Cancelled at shutdown.
     stop: CancellationToken,
@@ -149,7 +149,7 @@ impl Bridge {
 
     async fn receive(self: &Arc<Self>, line: Bytes, in_order: &mpsc::Sender<Bytes>) {
         match jsonrpc::parse(&line, self.limits()) {
-            Ok(Message::Request(request)) => match self.admit(&line, &request) {
+            Ok(Message::Request(request)) => match self.start_request(&line, &request) {
                 Ok(work) => self.spawn(work),
                 Err(response) => self.output.send(response).await,
             },
@@ -178,7 +178,7 @@ impl Bridge {
         for member in members {
             let member = Bytes::copy_from_slice(member.get().as_bytes());
             match jsonrpc::parse(&member, self.limits()) {
-                Ok(Message::Request(request)) => match self.admit(&member, &request) {
+                Ok(Message::Request(request)) => match self.start_request(&member, &request) {
                     Ok(admitted) => work.push(admitted),
                     Err(response) => responses.push(response),
                 },
@@ -199,14 +199,14 @@ impl Bridge {
     }
 
     /// Registers a request, or returns an error response.
-    fn admit(&self, line: &Bytes, request: &Request<'_>) -> Result<(Asked, Slot), Bytes> {
-        let asked = Asked::read(line.clone(), request);
+    fn start_request(&self, line: &Bytes, request: &Request<'_>) -> Result<(ClientRequest, RequestSlot), Bytes> {
+        let asked = ClientRequest::read(line.clone(), request);
         let slot = self.running.begin(request.id.as_raw(), line.len(), asked.kind());
         let slot = slot.map_err(|full| full.response(request.id))?;
         Ok((asked, slot))
     }
 
-    fn spawn(self: &Arc<Self>, (asked, slot): (Asked, Slot)) {
+    fn spawn(self: &Arc<Self>, (asked, slot): (ClientRequest, RequestSlot)) {
         let bridge = Arc::clone(self);
         self.tasks.spawn(async move {
             if let Some(response) = bridge.exchange_until_stop(&asked, &slot).await {
@@ -224,7 +224,7 @@ impl Bridge {
         }
         // A request that is no longer running has been answered.
         let cancelled = cancelled_id(notification).and_then(|id| self.running.cancel(id));
-        cancelled != Some(Kind::OfSession)
+        cancelled != Some(Kind::Session)
     }
 
     /// Sends notifications and responses of the client in order.
@@ -241,16 +241,16 @@ impl Bridge {
             is_initialized = notification.method == "notifications/initialized";
             cancelled = cancelled_id(&notification).map(Box::from);
         }
-        let bound = self.session.bound();
+        let snapshot = self.session.snapshot();
         if let Some(id) = cancelled {
-            self.cancel_again(id, &bound, &body);
+            self.repeat_cancellation(id, &snapshot, &body);
         }
         let is_stateless = stateless.is_some();
-        let headers = stateless.unwrap_or_else(|| bound.headers.clone());
+        let headers = stateless.unwrap_or_else(|| snapshot.headers.clone());
         match self.endpoint.post(headers, body.clone()).await {
-            Ok(response) if response.status() == 404 && !is_stateless && bound.has_session() => {
+            Ok(response) if response.status() == 404 && !is_stateless && snapshot.has_session() => {
                 // A response to a request of the lost session has no receiver.
-                if let Err(failure) = self.open_again(bound.generation).await {
+                if let Err(failure) = self.reopen(snapshot.generation).await {
                     tracing::warn!("{failure}");
                 }
             }
@@ -273,10 +273,10 @@ impl Bridge {
     }
 
     /// Repeats a cancellation while its request runs: the first one may have overtaken the request.
-    fn cancel_again(self: &Arc<Self>, id: Box<str>, bound: &Bound, body: &Bytes) {
+    fn repeat_cancellation(self: &Arc<Self>, id: Box<str>, snapshot: &SessionSnapshot, body: &Bytes) {
         /// The delays before each repetition.
         const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
-        let (bridge, bound, body) = (Arc::clone(self), bound.clone(), body.clone());
+        let (bridge, snapshot, body) = (Arc::clone(self), snapshot.clone(), body.clone());
         self.tasks.spawn(async move {
             let again = async {
                 for pause in PAUSES {
@@ -284,7 +284,7 @@ impl Bridge {
                     if !bridge.running.is_cancelled(&id) {
                         return;
                     }
-                    let _ = bridge.endpoint.post(bound.headers.clone(), body.clone()).await;
+                    let _ = bridge.endpoint.post(snapshot.headers.clone(), body.clone()).await;
                 }
             };
             bridge.stop.run_until_cancelled(again).await;
@@ -299,19 +299,19 @@ impl Bridge {
                 let _ = sending.await;
                 self.running.finished().await;
             };
-            if timeout(FINISH, finished).await.is_err() {
+            if timeout(DRAIN_TIMEOUT, finished).await.is_err() {
                 tracing::warn!("some requests did not finish within {FINISH:?} and were aborted");
             }
         }
         self.stop.cancel();
         let ended = async {
             self.tasks.wait().await;
-            let bound = self.session.bound();
-            if bound.has_session() {
-                let _ = self.endpoint.delete(bound.headers).await;
+            let snapshot = self.session.snapshot();
+            if snapshot.has_session() {
+                let _ = self.endpoint.delete(snapshot.headers).await;
             }
         };
-        let _ = timeout(CLOSE, ended).await;
+        let _ = timeout(CLOSE_TIMEOUT, ended).await;
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 pub use disk::CacheError;
 pub use writer::Writer;
 
-use crate::admission::Admission;
+use crate::catalog_verifier::CatalogVerifier;
 use disk::Disk;
 
 /// Maximum size of commits that wait for the disk, in bytes. Beyond it, the whole catalog is
@@ -57,31 +57,31 @@ pub enum DiskState {
 struct Pending {
     commits: Vec<SealedCommit>,
     bytes: usize,
-    is_whole: bool,
+    needs_rewrite: bool,
     /// Whether an earlier batch is being written.
     is_writing: bool,
 }
 
 impl Pending {
     fn push(&mut self, commit: SealedCommit) {
-        if self.is_whole {
+        if self.needs_rewrite {
             return;
         }
         let documents: usize = commit.documents().iter().map(|d| d.bytes().len()).sum();
         self.bytes += commit.bytes().len() + documents;
         self.commits.push(commit);
         if self.bytes > PENDING_BYTES {
-            self.want_whole();
+            self.request_rewrite();
         }
     }
 
-    fn want_whole(&mut self) {
-        *self = Self { is_whole: true, is_writing: self.is_writing, ..Self::default() };
+    fn request_rewrite(&mut self) {
+        *self = Self { needs_rewrite: true, is_writing: self.is_writing, ..Self::default() };
     }
 
     /// Whether all changes are on disk or being written.
     fn is_empty(&self) -> bool {
-        !self.is_whole && self.commits.is_empty()
+        !self.needs_rewrite && self.commits.is_empty()
     }
 }
 
@@ -118,21 +118,21 @@ impl Cache {
     }
 
     /// Reads a copy that verifies and passes the startup checks, without a lock.
-    pub(crate) fn read(path: &Path, admission: &Admission) -> Option<Catalog> {
-        Disk::read(path, |catalog| admission.admit(catalog))
+    pub(crate) fn read(path: &Path, catalog_verifier: &CatalogVerifier) -> Option<Catalog> {
+        Disk::read(path, |catalog| catalog_verifier.verify(catalog))
     }
 
     /// Opens a copy that verifies and passes the startup checks. The writer must run to update the
     /// disk.
     pub fn open(
         path: &Path,
-        admission: impl Into<Admission>,
+        catalog_verifier: impl Into<CatalogVerifier>,
     ) -> Result<(Self, Writer), CacheError> {
-        let admission = admission.into();
-        let (disk, loaded) = Disk::open(path, |catalog| admission.admit(catalog))?;
+        let catalog_verifier = catalog_verifier.into();
+        let (disk, loaded) = Disk::open(path, |catalog| catalog_verifier.verify(catalog))?;
         let age = disk.age();
         let cache = Self::in_memory(loaded);
-        cache.note_disk(DiskState::Ok);
+        cache.set_disk_state(DiskState::Ok);
         if cache.has_catalog() {
             cache.shared.persisted.send_replace(cache.current().revision());
             *lock(&cache.shared.confirmed) =
@@ -158,7 +158,7 @@ impl Cache {
     /// Replaces the whole catalog.
     pub fn replace(&self, catalog: Catalog) {
         let mut pending = lock(&self.shared.pending);
-        pending.want_whole();
+        pending.request_rewrite();
         self.shared.catalog.send_replace(Arc::new(catalog));
     }
 
@@ -222,18 +222,18 @@ impl Cache {
         }
         let taken =
             std::mem::replace(&mut *pending, Pending { is_writing: true, ..Pending::default() });
-        let commits = (!taken.is_whole).then_some(taken.commits);
+        let commits = (!taken.needs_rewrite).then_some(taken.commits);
         let confirmed = *lock(&self.shared.confirmed);
         Some(Batch { catalog: self.current(), confirmed, commits })
     }
 
     /// Requests a write of the whole catalog after a failed write.
-    fn want_whole(&self) {
-        *lock(&self.shared.pending) = Pending { is_whole: true, ..Pending::default() };
+    fn request_rewrite(&self) {
+        *lock(&self.shared.pending) = Pending { needs_rewrite: true, ..Pending::default() };
     }
 
     /// Records a successful write.
-    fn note_persisted(&self, revision: Revision) {
+    fn set_persisted(&self, revision: Revision) {
         let mut pending = lock(&self.shared.pending);
         pending.is_writing = false;
         // Without further changes, the current revision has the written content.
@@ -241,7 +241,7 @@ impl Cache {
         self.shared.persisted.send_replace(persisted);
     }
 
-    fn note_disk(&self, state: DiskState) {
+    fn set_disk_state(&self, state: DiskState) {
         self.shared.disk.send_if_modified(|now| {
             let is_new = *now != state;
             *now = state;

@@ -10,12 +10,12 @@ mod init;
 mod load;
 mod mcp_servers;
 mod problem;
-mod reach;
+mod origins;
 mod read;
 mod restart;
 mod scope;
 mod secret;
-mod seeing;
+mod observability;
 mod staleness;
 mod state;
 mod target;
@@ -35,16 +35,16 @@ use registry_tls::ServerFiles;
 
 pub use self::{
     args::{Args, Command, ConfigCommand, InitArgs, LogFormat, StdioArgs},
-    init::{NotWritten, TEMPLATE, init},
+    init::{InitError, TEMPLATE, init},
     problem::{InvalidConfig, Problem},
     state::state_file,
 };
 use crate::{
     admin::AdminConfig,
-    admission::Admission,
+    catalog_verifier::CatalogVerifier,
     contract,
     freshness::MaxStaleness,
-    identity::settings::{AuthenticatorConfig, IdentityConfig, ProofsConfig},
+    identity::settings::{AuthenticatorConfig, IdentityConfig, AuthenticationConfig},
     origin::OriginPolicy,
     pipeline::{self, ToolLimits},
     source::{DiscoveryConfig, SourceConfig},
@@ -71,7 +71,7 @@ pub struct Config {
     /// The unverified claims that identify callers.
     pub identity: IdentityConfig,
     /// How callers authenticate.
-    pub proofs: ProofsConfig,
+    pub authentication: AuthenticationConfig,
     /// The upstreams, with those of `mcp_servers`.
     pub targets: Vec<TargetConfig>,
     /// The file of MCP servers (`mcpServers`).
@@ -118,10 +118,10 @@ pub struct RegistryConfig {
 }
 
 /// `validation.runtime.*Validation`.
-const VIOLATIONS: &[(&str, Mode)] =
+const VIOLATION_MODES: &[(&str, Mode)] =
     &[("deny", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
 /// `validation.runtime.contractDrift`.
-const CONTRACTS: &[(&str, Mode)] =
+const CONTRACT_MODES: &[(&str, Mode)] =
     &[("quarantine", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
 
 /// Default of `limits.requestBytes`.
@@ -150,7 +150,7 @@ impl Config {
     pub fn authenticator(&self) -> AuthenticatorConfig {
         AuthenticatorConfig {
             identity: self.identity,
-            proofs: self.proofs.clone(),
+            authentication: self.authentication.clone(),
             scheme: if self.tls.is_some() { "https" } else { "http" },
         }
     }
@@ -163,8 +163,8 @@ impl Config {
 
 impl RegistryConfig {
     /// The requirements for accepting a catalog.
-    pub fn admission(&self) -> Admission {
-        Admission::from(self.startup).signed_by(self.key.clone())
+    pub fn catalog_verifier(&self) -> CatalogVerifier {
+        CatalogVerifier::from(self.startup).signed_by(self.key.clone())
     }
 
     pub fn check_rules(&self) -> CheckRules {

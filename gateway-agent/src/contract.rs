@@ -2,12 +2,12 @@
 //!
 //! The registration of a tool is its contract. Members that the registration omits are pinned when
 //! first seen. A changed definition is classified, counted and reported, and can be quarantined
-//! until a commit or an operator accepts it. Schemas are compared on another thread (`keep.rs`);
+//! until a commit or an operator accepts it. Schemas are compared on another thread (`monitor.rs`);
 //! callers get the previous result meanwhile.
 
 mod definition;
-mod judge;
-mod keep;
+mod comparison;
+mod monitor;
 mod metric;
 mod observed;
 mod pin;
@@ -29,14 +29,14 @@ use registry_core::{Catalog, Digest, Document, Key, Kind, Record, edges::edges};
 use tokio::sync::{Notify, watch};
 
 pub use self::{
-    definition::{Fingerprint, Part},
-    judge::{Drift, DriftClass, Judgement, Live, State},
-    observed::Observed,
-    report::{Report, ToolReport},
+    definition::{Fingerprint, DefinitionPart},
+    comparison::{Drift, DriftClass, ContractStatus, LiveTools, ContractState},
+    observed::ViolationCounter,
+    report::{ContractReport, ToolReport},
 };
 use self::{
-    judge::{Basis, Comparison},
-    observed::AllObserved,
+    comparison::{ComparisonInputs, Comparison},
+    observed::ViolationCounters,
     pin::Pins,
     pin_file::PinFile,
 };
@@ -45,13 +45,13 @@ use self::{
 #[derive(Debug, Default)]
 pub struct Contracts {
     settings: ArcSwap<Settings>,
-    known: Mutex<Known>,
-    observed: AllObserved,
+    known: Mutex<ContractTable>,
+    observed: ViolationCounters,
     /// `None`: pins are kept in memory only.
     file: Option<Mutex<PinFile>>,
     /// The upstreams' definitions, after their comparison.
-    passed: watch::Sender<Arc<Definitions>>,
-    again: Notify,
+    published: watch::Sender<Arc<Definitions>>,
+    recheck: Notify,
 }
 
 /// The settings of contracts.
@@ -70,28 +70,28 @@ impl Settings {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct ContractTable {
     pins: Pins,
     /// The latest comparisons and their inputs.
-    judged: BTreeMap<Key, (Basis, Arc<Judgement>)>,
+    compared: BTreeMap<Key, (ComparisonInputs, Arc<ContractStatus>)>,
     /// Requested tools without a comparison.
     wanted: BTreeSet<Key>,
     /// Whether a caller received a provisional answer since the last check.
-    is_awaited: bool,
+    has_waiting_callers: bool,
 }
 
 /// An answer about a tool's contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct ContractAnswer {
     /// The answer.
-    pub is_so: bool,
+    pub holds: bool,
     /// Whether the next check can change the answer. Definitions are then published again.
     pub is_provisional: bool,
 }
 
-impl Answer {
-    fn certain(is_so: bool) -> Self {
-        Self { is_so, is_provisional: false }
+impl ContractAnswer {
+    fn certain(holds: bool) -> Self {
+        Self { holds, is_provisional: false }
     }
 }
 
@@ -118,12 +118,12 @@ impl Contracts {
     /// Opens the contracts with the pins next to the cache.
     pub fn open(cache: &Path, settings: Settings, definitions: Arc<Definitions>) -> Self {
         let (file, pins) = PinFile::open(cache);
-        let known = Known { pins, ..Known::default() };
+        let known = ContractTable { pins, ..ContractTable::default() };
         Self {
             settings: ArcSwap::from_pointee(settings),
             known: Mutex::new(known),
             file: Some(Mutex::new(file)),
-            passed: watch::channel(definitions).0,
+            published: watch::channel(definitions).0,
             ..Self::default()
         }
     }
@@ -131,7 +131,7 @@ impl Contracts {
     /// Applies a changed configuration.
     pub fn configure(&self, settings: Settings) {
         self.settings.store(Arc::new(settings));
-        self.again.notify_one();
+        self.recheck.notify_one();
     }
 
     /// The checks of a tool's calls.
@@ -140,33 +140,33 @@ impl Contracts {
     }
 
     /// The schema violations of a tool's calls.
-    pub fn observed(&self, tool: &Key) -> Arc<Observed> {
-        self.observed.of(tool)
+    pub fn observed(&self, tool: &Key) -> Arc<ViolationCounter> {
+        self.observed.for_tool(tool)
     }
 
     /// The upstreams' definitions, published after their comparison.
     pub fn definitions(&self) -> watch::Receiver<Arc<Definitions>> {
-        self.passed.subscribe()
+        self.published.subscribe()
     }
 
     /// Whether calls of a tool are rejected because of its live definition. They are while no
     /// comparison exists, unless an operator accepted exactly this definition.
-    pub fn is_quarantined(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Answer {
+    pub fn is_quarantined(&self, catalog: &Catalog, record: &Record, live: LiveTools<'_>) -> ContractAnswer {
         if self.checks(record.document.key()).contract != Mode::Error {
-            return Answer::certain(false);
+            return ContractAnswer::certain(false);
         }
-        self.answer(catalog, record, live, |judged| judged.is_broken)
+        self.answer(catalog, record, live, |compared| compared.is_broken)
     }
 
     /// Whether a tool uses the target of a lower version whose definition differs or was not listed
     /// yet. Cosmetic differences and the configured mode do not count.
-    pub fn is_undeployed(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Answer {
+    pub fn is_undeployed(&self, catalog: &Catalog, record: &Record, live: LiveTools<'_>) -> ContractAnswer {
         if !live.is_provisional {
-            return Answer::certain(false);
+            return ContractAnswer::certain(false);
         }
-        self.answer(catalog, record, live, |judged| {
-            judged.state == State::Unheard
-                || judged.drift.iter().any(|drift| drift.class > DriftClass::Cosmetic)
+        self.answer(catalog, record, live, |compared| {
+            compared.state == ContractState::Pending
+                || compared.drift.iter().any(|drift| drift.class > DriftClass::Cosmetic)
         })
     }
 
@@ -176,66 +176,66 @@ impl Contracts {
         &self,
         catalog: &Catalog,
         record: &Record,
-        live: Live<'_>,
-        is_so: impl Fn(&Judgement) -> bool,
-    ) -> Answer {
+        live: LiveTools<'_>,
+        holds: impl Fn(&ContractStatus) -> bool,
+    ) -> ContractAnswer {
         let Some(comparison) = Comparison::new(catalog, record, live) else {
-            return Answer::certain(false);
+            return ContractAnswer::certain(false);
         };
-        let (key, basis) = (record.document.key(), comparison.basis());
-        if let Some(judged) = self.find(key, &basis) {
-            return Answer::certain(is_so(&judged));
+        let (key, inputs) = (record.document.key(), comparison.inputs());
+        if let Some(compared) = self.find(key, &inputs) {
+            return ContractAnswer::certain(holds(&compared));
         }
         let Some(seen) = comparison.with_other_schema() else {
-            return Answer::certain(is_so(&self.judged(record, (&comparison, basis))));
+            return ContractAnswer::certain(holds(&self.compared(record, (&comparison, inputs))));
         };
         let mut known = self.lock();
         known.wanted.insert(key.clone());
-        known.is_awaited = true;
-        let is_so = match known.judged.get(key) {
+        known.has_waiting_callers = true;
+        let holds = match known.compared.get(key) {
             _ if known.pins.is_accepted(record, &seen) => false,
-            Some((_, last)) => is_so(last),
+            Some((_, last)) => holds(last),
             None => true,
         };
         drop(known);
-        self.again.notify_one();
-        Answer { is_so, is_provisional: true }
+        self.recheck.notify_one();
+        ContractAnswer { holds, is_provisional: true }
     }
 
     /// Compares a tool with the live definition, unless the inputs are unchanged. `None` for tools
     /// without a server.
-    fn judge(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Option<Arc<Judgement>> {
+    fn evaluate(&self, catalog: &Catalog, record: &Record, live: LiveTools<'_>) -> Option<Arc<ContractStatus>> {
         let comparison = Comparison::new(catalog, record, live)?;
-        let basis = comparison.basis();
-        let known = self.find(record.document.key(), &basis);
-        Some(known.unwrap_or_else(|| self.judged(record, (&comparison, basis))))
+        let inputs = comparison.inputs();
+        let known = self.find(record.document.key(), &inputs);
+        Some(known.unwrap_or_else(|| self.compared(record, (&comparison, inputs))))
     }
 
-    fn judged(
+    fn compared(
         &self,
         record: &Record,
-        (comparison, basis): (&Comparison<'_>, Basis),
-    ) -> Arc<Judgement> {
+        (comparison, inputs): (&Comparison<'_>, ComparisonInputs),
+    ) -> Arc<ContractStatus> {
         // Without the lock: two threads may both compare, but neither waits.
         let found = comparison.compare();
         let mut known = self.lock();
-        let judged = Arc::new(known.pins.judge(comparison.catalog(), record, found));
-        known.judged.insert(record.document.key().clone(), (basis, judged.clone()));
-        judged
+        let compared = Arc::new(known.pins.evaluate(comparison.catalog(), record, found));
+        known.compared.insert(record.document.key().clone(), (inputs, compared.clone()));
+        compared
     }
 
-    fn find(&self, tool: &Key, basis: &Basis) -> Option<Arc<Judgement>> {
+    fn find(&self, tool: &Key, inputs: &ComparisonInputs) -> Option<Arc<ContractStatus>> {
         let known = self.lock();
-        let (of, judged) = known.judged.get(tool)?;
-        (of == basis).then(|| judged.clone())
+        let (of, compared) = known.compared.get(tool)?;
+        (of == inputs).then(|| compared.clone())
     }
 
     /// Accepts a tool's live definition on behalf of an operator. Blocks on disk writes.
     pub fn accept(&self, tool: &Key, live: Digest) -> Result<(), NotAccepted> {
         let mut known = self.lock();
-        let (_, judged) =
-            known.judged.get(tool).ok_or_else(|| NotAccepted::Unknown(tool.clone()))?;
-        let seen = judged.live.clone().ok_or_else(|| NotAccepted::Unknown(tool.clone()))?;
+        let (_, compared) =
+            known.compared.get(tool).ok_or_else(|| NotAccepted::Unknown(tool.clone()))?;
+        let seen = compared.live.clone().ok_or_else(|| NotAccepted::Unknown(tool.clone()))?;
         if seen.digest() != live {
             return Err(NotAccepted::Another { tool: tool.clone(), live: seen.digest() });
         }
@@ -246,11 +246,11 @@ impl Contracts {
             self.lock().pins.restore(tool, before);
             return Err(error.into());
         }
-        self.lock().judged.remove(tool);
+        self.lock().compared.remove(tool);
         tracing::info!(%tool, %live, "the live definition of a tool was accepted");
         // Makes callers evaluate the tool again.
-        self.passed.send_modify(|all| *all = Arc::new(Definitions::clone(all)));
-        self.again.notify_one();
+        self.published.send_modify(|all| *all = Arc::new(Definitions::clone(all)));
+        self.recheck.notify_one();
         Ok(())
     }
 
@@ -260,17 +260,17 @@ impl Contracts {
         // The lock is taken first, so that later pins are written later.
         let file = file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(content) = self.lock().pins.take_unsaved() else { return Ok(()) };
-        file.write(&content).inspect_err(|_| self.lock().pins.note_unsaved())
+        file.write(&content).inspect_err(|_| self.lock().pins.mark_unsaved())
     }
 
     /// The state of every tool with its findings.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> ContractReport {
         let known = self.lock();
-        let judged = known.judged.iter().map(|(tool, (_, judged))| (tool, &**judged));
-        Report::new(judged, &self.settings.load().rules, &self.observed)
+        let compared = known.compared.iter().map(|(tool, (_, compared))| (tool, &**compared));
+        ContractReport::new(compared, &self.settings.load().rules, &self.observed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, ContractTable> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,19 +7,19 @@ use std::time::{Duration, UNIX_EPOCH};
 use registry_core::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-pub use self::status::{Report, SourceState, Status};
-use crate::{admission::Admission, cache::Cache, freshness::Watchman};
+pub use self::status::{SourceReport, SourceState, Status};
+use crate::{catalog_verifier::CatalogVerifier, cache::Cache, freshness::StalenessMonitor};
 
 #[derive(Debug, Clone)]
 pub struct Feed {
     /// The destination of catalogs.
     pub cache: Cache,
     /// Measures the age of the catalog.
-    pub watchman: Watchman,
+    pub staleness: StalenessMonitor,
     /// The state of the source.
     pub status: Status,
     /// The requirements for accepting a catalog.
-    pub admission: Admission,
+    pub catalog_verifier: CatalogVerifier,
     /// Stops the source.
     pub stop: CancellationToken,
 }
@@ -28,7 +28,7 @@ impl Feed {
     /// Records contact with the source, and the age of the catalog according to the source. If
     /// signatures are required, the signed time limits it.
     pub(crate) fn live(&self, heard: Option<Duration>, signed_at: Option<Timestamp>) {
-        let signed_at = signed_at.filter(|_| self.admission.wants_signature());
+        let signed_at = signed_at.filter(|_| self.catalog_verifier.requires_signature());
         let reached = self.cache.age();
         if let Some(age) = heard {
             self.cache.confirm(age.max(signed_at.map_or(Duration::ZERO, age_of)));
@@ -36,7 +36,7 @@ impl Feed {
         if !self.status.live()
             && let Some(age) = reached
         {
-            self.watchman.note_usual(age);
+            self.staleness.record_reached_age(age);
         }
     }
 

@@ -59,7 +59,7 @@ fn replace(path: &Path, bytes: &[u8], options: &mut OpenOptions) -> io::Result<(
 
 /// Gives a file a second name, atomically replacing an existing file. At every moment both names
 /// exist, if the second one did before.
-pub(crate) fn keep_as(path: &Path, second: &Path) -> io::Result<()> {
+pub(crate) fn link_as(path: &Path, second: &Path) -> io::Result<()> {
     let link = beside(second, ".tmp");
     remove(&link)?;
     match fs::hard_link(path, &link) {

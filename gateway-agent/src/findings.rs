@@ -20,7 +20,7 @@ use crate::identity::is_usable;
 /// Maximum names listed in one finding.
 const SHOWN: usize = 10;
 /// Delay that combines bursts of catalog changes.
-const GATHER: Duration = Duration::from_millis(100);
+const BATCH_DELAY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Finding {
@@ -177,15 +177,11 @@ fn shared_names(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
 }
 
 /// Logs new findings and updates the metric, until `stop`.
-pub async fn keep(
+pub async fn monitor(
     mut catalog: watch::Receiver<Arc<Catalog>>,
     mut definitions: watch::Receiver<Arc<Definitions>>,
     stop: CancellationToken,
 ) {
-    metrics::describe_gauge!(
-        "gateway_routing_findings",
-        "Findings about tool names and targets, by code"
-    );
     let mut known = BTreeSet::new();
     loop {
         let now = catalog.borrow_and_update().clone();
@@ -207,7 +203,7 @@ pub async fn keep(
                 changed = catalog.changed() => changed,
                 changed = definitions.changed() => changed,
             };
-            sleep(GATHER).await;
+            sleep(BATCH_DELAY).await;
             changed.is_ok()
         };
         if stop.run_until_cancelled(next).await != Some(true) {
@@ -232,7 +228,7 @@ mod tests {
     use super::*;
     use crate::testing::{Registered, catalog, server, tool};
 
-    fn of(name: &str, version: &str, server: &str, server_version: &str) -> Registered {
+    fn tool_of(name: &str, version: &str, server: &str, server_version: &str) -> Registered {
         let source = json!({ "server": server, "serverVersion": server_version });
         tool(name, version, json!({ "source": source }))
     }
@@ -247,10 +243,10 @@ mod tests {
         vec![
             server("a", &["find", "read"], &[]),
             server("b", &["find", "read"], &[]),
-            of("find", "1.0.0", "a", "1.0.0"),
-            of("find", "2.0.0", "b", "1.0.0"),
-            of("read", "1.0.0", "a", "1.0.0"),
-            of("read", "2.0.0", "b", "1.0.0"),
+            tool_of("find", "1.0.0", "a", "1.0.0"),
+            tool_of("find", "2.0.0", "b", "1.0.0"),
+            tool_of("read", "1.0.0", "a", "1.0.0"),
+            tool_of("read", "2.0.0", "b", "1.0.0"),
         ]
     }
 
@@ -278,8 +274,8 @@ mod tests {
     fn deprecated_tool_shares_no_name() {
         let mut entities = two_servers();
         entities.retain(|entity| entity.document["name"] != "read");
-        entities.push(of("read", "1.0.0", "a", "1.0.0").deprecated());
-        entities.push(of("read", "2.0.0", "b", "1.0.0"));
+        entities.push(tool_of("read", "1.0.0", "a", "1.0.0").deprecated());
+        entities.push(tool_of("read", "2.0.0", "b", "1.0.0"));
         let found = found(entities, &["server/a@*", "server/b@*"]);
         assert!(found[0].contains("(find)"), "{found:?}");
     }

@@ -2,7 +2,7 @@
 //!
 //! Without contact to the registry, the gateway serves the last known catalog and does not learn of
 //! retired tools. Operators can limit how long (`registry.maxStaleness`): first tools with side
-//! effects are rejected, then all. Lists and calls use the same [`Verdict`].
+//! effects are rejected, then all. Lists and calls use the same [`StalenessLevel`].
 
 use std::{
     future::pending,
@@ -29,28 +29,28 @@ pub struct MaxStaleness {
 /// The age from which a catalog is reported as stale: a silent stream of this duration is dead.
 const STALE: Duration = Duration::from_secs(30);
 /// Polling interval of a stale catalog.
-const AGAIN: Duration = Duration::from_secs(1);
+const RECHECK: Duration = Duration::from_secs(1);
 
 /// The calls that the age of the catalog allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum StalenessLevel {
     /// All calls that the policy allows.
     Serve,
     /// Only calls of tools that are registered as read-only.
     ReadOnly,
     /// No calls.
-    Refuse,
+    Reject,
 }
 
-impl Verdict {
-    pub const ALL: [Self; 3] = [Self::Serve, Self::ReadOnly, Self::Refuse];
+impl StalenessLevel {
+    pub const ALL: [Self; 3] = [Self::Serve, Self::ReadOnly, Self::Reject];
 
     /// The value in audit, metrics and `/readyz`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Serve => "serve",
             Self::ReadOnly => "read-only",
-            Self::Refuse => "refuse",
+            Self::Reject => "reject",
         }
     }
 
@@ -59,7 +59,7 @@ impl Verdict {
         match self {
             Self::Serve => true,
             Self::ReadOnly => is_read_only,
-            Self::Refuse => false,
+            Self::Reject => false,
         }
     }
 }
@@ -71,27 +71,27 @@ pub struct Freshness {
     /// limit.
     pub age: Option<Duration>,
     /// The calls that this age allows.
-    pub verdict: Verdict,
+    pub level: StalenessLevel,
     limits: MaxStaleness,
 }
 
 impl Freshness {
-    pub fn of(age: Option<Duration>, limits: MaxStaleness) -> Self {
+    pub fn new(age: Option<Duration>, limits: MaxStaleness) -> Self {
         let is_past =
             |limit: Option<Duration>| limit.is_some_and(|most| age.is_none_or(|age| age >= most));
-        let verdict = if is_past(limits.read_only_tools) {
-            Verdict::Refuse
+        let level = if is_past(limits.read_only_tools) {
+            StalenessLevel::Reject
         } else if is_past(limits.tools) {
-            Verdict::ReadOnly
+            StalenessLevel::ReadOnly
         } else {
-            Verdict::Serve
+            StalenessLevel::Serve
         };
-        Self { age, verdict, limits }
+        Self { age, level, limits }
     }
 
     /// Whether callers are informed of the age.
     pub fn is_stale(&self) -> bool {
-        self.verdict != Verdict::Serve || self.age.is_some_and(|age| age >= STALE)
+        self.level != StalenessLevel::Serve || self.age.is_some_and(|age| age >= STALE)
     }
 
     /// The age limit of a tool.
@@ -100,37 +100,37 @@ impl Freshness {
     }
 
     /// How long the verdict stays valid without contact to the registry. `None`: forever.
-    fn lasts(&self) -> Option<Duration> {
+    fn valid_for(&self) -> Option<Duration> {
         let first = self.limits.tools?;
-        match (self.verdict, self.age) {
-            (Verdict::Serve, Some(age)) => Some(first.saturating_sub(age)),
+        match (self.level, self.age) {
+            (StalenessLevel::Serve, Some(age)) => Some(first.saturating_sub(age)),
             // The registry can confirm the catalog at any time.
-            _ => Some(AGAIN),
+            _ => Some(RECHECK),
         }
     }
 }
 
 /// Measures the age of the catalog.
 #[derive(Debug, Clone)]
-pub struct Watchman {
+pub struct StalenessMonitor {
     cache: Cache,
     limits: MaxStaleness,
     has_warned: Arc<AtomicBool>,
 }
 
-impl Watchman {
+impl StalenessMonitor {
     pub fn new(cache: Cache, limits: MaxStaleness) -> Self {
         Self { cache, limits, has_warned: Arc::default() }
     }
 
     /// Returns the current age and verdict.
-    pub fn look(&self) -> Freshness {
-        Freshness::of(self.cache.age(), self.limits)
+    pub fn check(&self) -> Freshness {
+        Freshness::new(self.cache.age(), self.limits)
     }
 
     /// Records an age that the catalog reached while its source was available. Warns once if a
     /// limit is too close to it, because calls would be rejected without a failure.
-    pub(crate) fn note_usual(&self, age: Duration) {
+    pub(crate) fn record_reached_age(&self, age: Duration) {
         // The other limit is not shorter.
         let Some(limit) = self.limits.tools.filter(|limit| *limit < 2 * age) else { return };
         if self.has_warned.swap(true, Ordering::Relaxed) {
@@ -141,20 +141,20 @@ impl Watchman {
 				"registry.maxStaleness.tools is {limit:?}, which is too short: without changes, the catalog \\
 				 reaches an age of {reached:.1} s before its source confirms it, and calls would be \\
 				 rejected without a failure; set it to at least {least}s, or shorten the confirmation \\
-				 interval (`--progress-interval` of a registry server, 10s by default; \\
+				 interval (`--heartbeat-interval` of a registry server, 10s by default; \\
 				 `registry.pollInterval` of an http(s) source)"
         );
     }
 
     /// Waits for another verdict. Cancel-safe.
-    pub(crate) async fn other_than(&self, verdict: Verdict) {
+    pub(crate) async fn changed_from(&self, level: StalenessLevel) {
         loop {
-            let now = self.look();
-            if now.verdict != verdict {
+            let now = self.check();
+            if now.level != level {
                 return;
             }
-            match now.lasts() {
-                Some(time) => sleep(time.max(AGAIN / 10)).await,
+            match now.valid_for() {
+                Some(time) => sleep(time.max(RECHECK / 10)).await,
                 None => pending().await,
             }
         }
@@ -173,23 +173,23 @@ mod tests {
     #[test]
     fn staleness_rejects_tools_with_side_effects_first() {
         let none = limits(0, 0);
-        for (age, limits, verdict, is_stale) in [
-            (Some(0), none, Verdict::Serve, false),
-            (Some(29), none, Verdict::Serve, false),
-            (Some(1_000_000), none, Verdict::Serve, true),
-            (None, none, Verdict::Serve, false),
-            (Some(9), limits(10, 20), Verdict::Serve, false),
-            (Some(10), limits(10, 20), Verdict::ReadOnly, true),
-            (Some(20), limits(10, 20), Verdict::Refuse, true),
-            (Some(1_000), limits(10, 0), Verdict::ReadOnly, true),
-            (Some(10), limits(10, 10), Verdict::Refuse, true),
-            (None, limits(10, 0), Verdict::ReadOnly, true),
-            (None, limits(10, 20), Verdict::Refuse, true),
+        for (age, limits, level, is_stale) in [
+            (Some(0), none, StalenessLevel::Serve, false),
+            (Some(29), none, StalenessLevel::Serve, false),
+            (Some(1_000_000), none, StalenessLevel::Serve, true),
+            (None, none, StalenessLevel::Serve, false),
+            (Some(9), limits(10, 20), StalenessLevel::Serve, false),
+            (Some(10), limits(10, 20), StalenessLevel::ReadOnly, true),
+            (Some(20), limits(10, 20), StalenessLevel::Reject, true),
+            (Some(1_000), limits(10, 0), StalenessLevel::ReadOnly, true),
+            (Some(10), limits(10, 10), StalenessLevel::Reject, true),
+            (None, limits(10, 0), StalenessLevel::ReadOnly, true),
+            (None, limits(10, 20), StalenessLevel::Reject, true),
         ] {
-            let found = Freshness::of(age.map(Duration::from_secs), limits);
+            let found = Freshness::new(age.map(Duration::from_secs), limits);
             assert_eq!(
-                (found.verdict, found.is_stale()),
-                (verdict, is_stale),
+                (found.level, found.is_stale()),
+                (level, is_stale),
                 "{age:?} {limits:?}"
             );
         }

@@ -29,8 +29,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     cache::Cache,
     feed::{SourceState, Status},
-    freshness::{Verdict, Watchman},
+    freshness::{StalenessLevel, StalenessMonitor},
     identity::is_usable,
+    metric_table,
 };
 
 /// Bucket bounds of histograms, in seconds.
@@ -44,7 +45,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 pub struct Health {
     pub cache: Cache,
     /// Measures the age of the catalog.
-    pub watchman: Watchman,
+    pub staleness: StalenessMonitor,
     /// The state of the catalog's source.
     pub status: Status,
     pub upstreams: Arc<Upstreams>,
@@ -65,7 +66,7 @@ pub fn install_metrics() -> PrometheusHandle {
         let handle = recorder.handle();
         // Fails if the process already has a recorder; the handle then stays empty.
         let _ = metrics::set_global_recorder(recorder);
-        describe_metrics();
+        metric_table::describe();
         keep_up(handle.clone());
         handle
     };
@@ -83,38 +84,9 @@ fn keep_up(handle: PrometheusHandle) {
     });
 }
 
-fn describe_metrics() {
-    use metrics::{describe_counter, describe_gauge};
-    describe_gauge!("gateway_buffered_bytes", "Memory reserved for requests and results");
-    describe_gauge!("gateway_catalog_revision", "Revision of the served catalog");
-    describe_gauge!("gateway_catalog_persisted_revision", "Revision of the cache file");
-    describe_gauge!("gateway_catalog_entities", "Entities in the served catalog");
-    describe_gauge!(
-        "gateway_catalog_age_seconds",
-        "Time since the registry last confirmed the catalog"
-    );
-    describe_gauge!("gateway_staleness", "1 for the current staleness level");
-    describe_gauge!("gateway_source_state", "1 for the current state of the catalog's source");
-    describe_gauge!("gateway_target_state", "1 for the current state of a target");
-    describe_gauge!("gateway_target_spared", "1 while the circuit breaker of a target is open");
-    describe_gauge!("gateway_target_requests", "Requests of a target by state (running, queued)");
-    describe_counter!("gateway_sync_reconnects_total", "Attempts to reopen the registry stream");
-    describe_counter!("gateway_sync_nacks_total", "Registry messages that were rejected");
-    describe_counter!("gateway_cache_write_failures_total", "Failed writes of the cache or pins");
-    describe_counter!(
-        "gateway_rejected_connections_total",
-        "Connections closed at the connection limit of their address"
-    );
-    describe_counter!("gateway_tls_changes_total", "Reloads of TLS files by outcome");
-    describe_counter!(
-        "gateway_tls_refused_certificates_total",
-        "Connections rejected for the client certificate"
-    );
-}
-
 /// Counts a connection that was closed at the limit of its address.
 pub(crate) fn connection_rejected() {
-    metrics::counter!("gateway_rejected_connections_total").increment(1);
+    metrics::counter!("gateway_connections_rejected_total").increment(1);
 }
 
 /// The routes of the callers' listener.
@@ -161,12 +133,12 @@ struct TargetReadiness {
 
 async fn readyz(State(health): State<Health>) -> (StatusCode, Json<Readiness>) {
     let catalog = health.cache.current();
-    let freshness = health.watchman.look();
-    let reason = match (health.cache.has_catalog(), freshness.verdict) {
+    let freshness = health.staleness.check();
+    let reason = match (health.cache.has_catalog(), freshness.level) {
         _ if health.draining.is_cancelled() => Some("draining"),
         (false, _) => Some("no catalog yet"),
-        (true, Verdict::Refuse) => Some("the catalog is older than registry.maxStaleness"),
-        (true, Verdict::Serve | Verdict::ReadOnly) => None,
+        (true, StalenessLevel::Reject) => Some("the catalog is older than registry.maxStaleness"),
+        (true, StalenessLevel::Serve | StalenessLevel::ReadOnly) => None,
     };
     let ready = reason.is_none();
     let readiness = Readiness {
@@ -177,7 +149,7 @@ async fn readyz(State(health): State<Health>) -> (StatusCode, Json<Readiness>) {
         persisted_revision: health.cache.persisted().borrow().0,
         entities: catalog.len(),
         age_seconds: freshness.age.map(|age| age.as_secs_f64()),
-        staleness: freshness.verdict.as_str(),
+        staleness: freshness.level.as_str(),
         source: health.status.report().state.as_str(),
         targets: targets(&health.upstreams, &catalog),
     };
@@ -241,10 +213,10 @@ fn set_gauges(health: &Health) {
     if let Some(age) = health.cache.age() {
         metrics::gauge!("gateway_catalog_age_seconds").set(age.as_secs_f64());
     }
-    let verdict = health.watchman.look().verdict;
-    for each in Verdict::ALL {
-        let value = if each == verdict { 1.0 } else { 0.0 };
-        metrics::gauge!("gateway_staleness", "verdict" => each.as_str()).set(value);
+    let level = health.staleness.check().level;
+    for each in StalenessLevel::ALL {
+        let value = if each == level { 1.0 } else { 0.0 };
+        metrics::gauge!("gateway_staleness_level", "level" => each.as_str()).set(value);
     }
     set_target_gauges(&health.upstreams);
     let present = health.status.report().state;
@@ -280,9 +252,9 @@ fn set_gauges_of(server: &str, (present, is_spared, load): (&str, bool, [usize; 
         metrics::gauge!("gateway_target_state", "server" => server(), "state" => state).set(value);
     }
     let spared = f64::from(u8::from(is_spared));
-    metrics::gauge!("gateway_target_spared", "server" => server()).set(spared);
-    for (what, count) in ["running", "waiting"].into_iter().zip(load) {
-        metrics::gauge!("gateway_target_requests", "server" => server(), "what" => what)
+    metrics::gauge!("gateway_target_circuit_open", "server" => server()).set(spared);
+    for (state, count) in ["running", "queued"].into_iter().zip(load) {
+        metrics::gauge!("gateway_target_requests", "server" => server(), "state" => state)
             .set(count as f64);
     }
 }

@@ -9,7 +9,7 @@ pub mod certificate;
 pub mod challenge;
 mod audit_events;
 pub mod authenticator;
-pub(crate) mod proof;
+pub(crate) mod credential;
 mod scope;
 pub mod settings;
 #[cfg(test)]
@@ -36,7 +36,7 @@ pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> HeaderC
     if !config.trust_headers {
         return HeaderClaim::Absent;
     }
-    match (only(headers, AGENT_NAME), only(headers, AGENT_VERSION)) {
+    match (single_value(headers, AGENT_NAME), single_value(headers, AGENT_VERSION)) {
         (Ok(None), Ok(None)) => HeaderClaim::Absent,
         (Ok(Some(name)), Ok(version)) => {
             HeaderClaim::Agent { name: name.into(), version: version.map(Into::into) }
@@ -46,7 +46,7 @@ pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> HeaderC
 }
 
 /// The only value of a header, trimmed.
-fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
+fn single_value<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
@@ -69,11 +69,11 @@ impl ClientInfo {
     pub fn read(raw: &RawValue) -> Option<Self> {
         let info: Self = jsonrpc::read_object(raw)?;
         // Copied: a truncated string would keep its memory for the whole session.
-        Some(Self { name: kept(&info.name).into(), version: kept(&info.version).into() })
+        Some(Self { name: shortened(&info.name).into(), version: shortened(&info.version).into() })
     }
 }
 
-fn kept(text: &str) -> &str {
+fn shortened(text: &str) -> &str {
     text.char_indices().nth(KEPT_CHARS).map_or(text, |(end, _)| &text[..end])
 }
 
@@ -94,8 +94,8 @@ pub enum Identity {
 pub struct Caller {
     identity: Identity,
     claimed: Option<Box<str>>,
-    told: Option<Box<str>>,
-    evidence: Evidence,
+    log_name: Option<Box<str>>,
+    auth_method: Evidence,
     client: Option<Arc<ClientInfo>>,
 }
 
@@ -118,13 +118,13 @@ impl Caller {
     }
 
     /// The verified subject, independent of the agent.
-    pub fn told(&self) -> Option<&str> {
-        self.told.as_deref()
+    pub fn log_name(&self) -> Option<&str> {
+        self.log_name.as_deref()
     }
 
     /// The authentication method.
-    pub fn evidence(&self) -> Evidence {
-        self.evidence
+    pub fn auth_method(&self) -> Evidence {
+        self.auth_method
     }
 
     /// The quota key: of a registered agent or a verified caller. All others share one.
@@ -146,11 +146,11 @@ pub fn identify(
     claim: &HeaderClaim,
     client: Option<Arc<ClientInfo>>,
 ) -> Caller {
-    let (identity, evidence) = match (claim, &client) {
-        (HeaderClaim::Proven { named: Some(Named { name, version }), evidence, .. }, _) => {
-            (find_agent(catalog, name, version.as_deref()), *evidence)
+    let (identity, auth_method) = match (claim, &client) {
+        (HeaderClaim::Proven { named: Some(Named { name, version }), auth_method, .. }, _) => {
+            (find_agent(catalog, name, version.as_deref()), *auth_method)
         }
-        (HeaderClaim::Proven { named: None, evidence, .. }, _) => (Identity::Unknown, *evidence),
+        (HeaderClaim::Proven { named: None, auth_method, .. }, _) => (Identity::Unknown, *auth_method),
         (HeaderClaim::Agent { name, version }, _) => {
             (find_agent(catalog, name, version.as_deref()), Evidence::Headers)
         }
@@ -165,15 +165,15 @@ pub fn identify(
         | HeaderClaim::Proven { named: Some(Named { name, .. }), .. }
             if !matches!(identity, Identity::Agent(_)) =>
         {
-            Some(kept(name).into())
+            Some(shortened(name).into())
         }
         _ => None,
     };
-    let told = match claim {
-        HeaderClaim::Proven { told, .. } => told.clone(),
+    let log_name = match claim {
+        HeaderClaim::Proven { log_name, .. } => log_name.clone(),
         _ => None,
     };
-    Caller { identity, claimed, told, evidence, client }
+    Caller { identity, claimed, log_name, auth_method, client }
 }
 
 fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {
@@ -181,13 +181,13 @@ fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity 
     let Some(version) = version else {
         let newest = usable_versions(catalog, Kind::Agent, &name).into_iter().next();
         let key = newest.map(|record| record.document.key().clone());
-        return key.map_or_else(|| missing(catalog, &name, Identity::Retired), Identity::Agent);
+        return key.map_or_else(|| without_version(catalog, &name, Identity::Retired), Identity::Agent);
     };
     let key = Version::parse(version).map(|version| Key::new(Kind::Agent, name.clone(), version));
     match key.ok().and_then(|key| Some((catalog.find(&key)?, key))) {
         Some((record, key)) if is_usable(record) => Identity::Agent(key),
         Some(_) => Identity::Retired,
-        None => missing(catalog, &name, Identity::UnknownVersion),
+        None => without_version(catalog, &name, Identity::UnknownVersion),
     }
 }
 
@@ -201,7 +201,7 @@ fn find_client(catalog: &Catalog, client: &ClientInfo) -> Identity {
 }
 
 /// `registered` if the agent has any version, else unknown.
-fn missing(catalog: &Catalog, name: &Name, registered: Identity) -> Identity {
+fn without_version(catalog: &Catalog, name: &Name, registered: Identity) -> Identity {
     if catalog.versions(Kind::Agent, name).next().is_some() {
         registered
     } else {

@@ -2,7 +2,7 @@
 //! each agent only its declared tools, and keeps serving while the registry is unavailable.
 
 pub mod admin;
-pub mod admission;
+pub mod catalog_verifier;
 pub mod audit;
 pub mod bridge;
 mod buffers;
@@ -20,6 +20,7 @@ pub mod health;
 pub mod identity;
 pub mod logging;
 pub mod mcp;
+pub mod metric_table;
 mod origin;
 pub mod pipeline;
 mod random;

@@ -10,7 +10,7 @@ use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 use gateway_agent::{
     config::{Args, Command, Config, ConfigCommand, LogFormat, init},
     logging::PlainFields,
-    server::{self, Entry},
+    server::{self, EntryPoint},
 };
 use tokio::{
     net::TcpListener,
@@ -26,7 +26,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const FAILED: u8 = 1;
 const MISCONFIGURED: u8 = 2;
 /// Maximum wait for blocked reads and writes (a pipe, a network file system) at exit.
-const LAST_WAIT: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     }
     keep_pages_small();
     allow_many_files();
-    let args = Args::of_process();
+    let args = Args::parse_process();
     if let Err(message) = start_logging(&args) {
         return fail(MISCONFIGURED, &message);
     }
@@ -54,9 +54,9 @@ fn main() -> ExitCode {
 }
 
 /// An exit code and its reason.
-type Failed = (u8, String);
+type ExitError = (u8, String);
 
-fn serve_callers(args: &Args) -> Result<(), Failed> {
+fn serve_callers(args: &Args) -> Result<(), ExitError> {
     let config = load(args)?;
     if args.check {
         check(&config);
@@ -68,8 +68,10 @@ fn serve_callers(args: &Args) -> Result<(), Failed> {
 /// Findings are warnings: they do not prevent serving.
 fn check(config: &Config) {
     println!("the configuration is valid");
-    let left_out = config.mcp_servers.iter().flat_map(|servers| &servers.left_out);
-    left_out.for_each(|problem| println!("warning[server-left-out]: {problem}"));
+    let skipped = config.mcp_servers.iter().flat_map(|servers| &servers.skipped);
+    skipped.for_each(|problem| println!("warning[server-left-out]: {problem}"));
+    let warnings = config.mcp_servers.iter().flat_map(|servers| &servers.warnings);
+    warnings.for_each(|problem| println!("warning[mcp-servers-file]: {problem}"));
     match gateway_agent::check::check(config) {
         Ok(found) => found.iter().for_each(|finding| {
             let level = if finding.is_warning() { "warning" } else { "note" };
@@ -109,7 +111,7 @@ fn fail(code: u8, message: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn load(args: &Args) -> Result<Config, Failed> {
+fn load(args: &Args) -> Result<Config, ExitError> {
     Config::load(args).map_err(|e| (MISCONFIGURED, e.to_string()))
 }
 
@@ -131,20 +133,20 @@ fn on_runtime(work: impl Future<Output = Result<(), String>>) -> Result<(), Stri
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         work.await
     });
-    runtime.shutdown_timeout(LAST_WAIT);
+    runtime.shutdown_timeout(EXIT_TIMEOUT);
     outcome
 }
 
 async fn serve(config: Config) -> Result<(), String> {
     let listen = config.listen;
-    let asks = config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-    if !listen.ip().is_loopback() && !asks {
+    let requires_certificates = config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    if !listen.ip().is_loopback() && !requires_certificates {
         tracing::warn!(address = %listen, "AUTHENTICATION IS DISABLED: anyone who can reach this address can call tools; set tls.clientCa or identity, or listen on 127.0.0.1");
     }
     let listener =
         TcpListener::bind(listen).await.map_err(|e| format!("cannot listen on {listen}: {e}"))?;
     until_signals(async |stop| {
-        let ended = server::run(Entry::Socket(listener), config, stop.cancelled_owned()).await;
+        let ended = server::run(EntryPoint::Socket(listener), config, stop.cancelled_owned()).await;
         ended.map_err(|e| e.to_string())
     })
     .await

@@ -4,17 +4,17 @@
 //! A request with stateless metadata is served without state; `initialize` opens a session. Callers
 //! are authenticated first.
 
-mod about;
+mod capabilities;
 mod call;
 pub mod era;
 mod exchange;
 mod feature;
-pub mod held;
+pub mod held_requests;
 mod incoming;
 mod inputs;
 mod legacy;
 mod list;
-mod manner;
+mod requester;
 mod media;
 mod modern;
 mod rejection;
@@ -50,13 +50,13 @@ use tokio::{sync::Semaphore, time::timeout};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 pub use self::rejection::Rejection;
-use self::{held::HeldRequests, incoming::Incoming, replay::Replays, session::Sessions};
+use self::{held_requests::HeldRequests, incoming::Incoming, replay::Replays, session::Sessions};
 pub(crate) use self::{incoming::META_VERSION, legacy::LAST_EVENT_HEADER};
 use crate::{
     audit::{self, REQUEST_ID},
     buffers, capacity,
     identity::authenticator::{Authentication, Authenticator, Credentials, METADATA},
-    mcp::render::http::Answer,
+    mcp::render::http::SizedResponse,
     pipeline::{Gateway, GatewayHandle},
 };
 
@@ -192,14 +192,14 @@ impl Endpoint {
 }
 
 /// An authenticated request with its credentials and the endpoint that serves it.
-struct Entered {
+struct AuthenticatedRequest {
     endpoint: Arc<Endpoint>,
     parts: Parts,
     body: Body,
     credentials: Credentials,
 }
 
-impl FromRequest<Mcp> for Entered {
+impl FromRequest<Mcp> for AuthenticatedRequest {
     type Rejection = Response;
 
     async fn from_request(request: Request, mcp: &Mcp) -> Result<Self, Response> {
@@ -233,8 +233,8 @@ async fn metadata(State(mcp): State<Mcp>, request: Request) -> Response {
     }
 }
 
-async fn receive(State(mcp): State<Mcp>, entered: Entered) -> Response {
-    let Entered { endpoint, mut parts, body, credentials } = entered;
+async fn receive(State(mcp): State<Mcp>, entered: AuthenticatedRequest) -> Response {
+    let AuthenticatedRequest { endpoint, mut parts, body, credentials } = entered;
     let buffered = endpoint.gateway.open_buffer(&authentication(&parts));
     parts.extensions.insert(Arc::clone(&buffered));
     let whole = match admit(&endpoint, &parts, (body, &buffered)).await {
@@ -256,8 +256,8 @@ async fn receive(State(mcp): State<Mcp>, entered: Entered) -> Response {
             Ok(incoming) => dispatch(&endpoint, &incoming).await,
             Err(rejection) => Err(rejection),
         },
-        Ok(Message::Notification(notification)) => notified(&endpoint, &parts, &notification),
-        Ok(Message::Response(response)) => answered(&endpoint, &parts, response),
+        Ok(Message::Notification(notification)) => receive_notification(&endpoint, &parts, &notification),
+        Ok(Message::Response(response)) => receive_response(&endpoint, &parts, response),
         Err(rejection) => Err(rejection),
     };
     let answer = answer.unwrap_or_else(|rejection| refuse(id, &rejection)).into_response();
@@ -333,7 +333,7 @@ async fn discard(body: Body, most_bytes: usize) {
     while let Some(Ok(_)) = rest.frame().await {}
 }
 
-async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
+async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<SizedResponse, Rejection> {
     if incoming.method != "tools/call" && endpoint.gateway.authenticator().has_scopes() {
         // Lists and sessions have no operation whose scopes the pipeline could check.
         let method = (incoming.method, None);
@@ -347,30 +347,30 @@ async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<A
 }
 
 /// Protocol version 2026-07-28 defines no notifications from clients; they are ignored.
-fn notified(
+fn receive_notification(
     endpoint: &Endpoint,
     parts: &Parts,
     notification: &Notification<'_>,
-) -> Result<Answer, Rejection> {
+) -> Result<SizedResponse, Rejection> {
     match era::of_header(&parts.headers)? {
         Some(MODERN_VERSION) => Ok(render::http::accepted()),
-        _ => legacy::notified(endpoint, parts, notification),
+        _ => legacy::receive_notification(endpoint, parts, notification),
     }
 }
 
 /// Only clients with sessions receive requests.
-fn answered(
+fn receive_response(
     endpoint: &Endpoint,
     parts: &Parts,
     response: jsonrpc::Response<'_>,
-) -> Result<Answer, Rejection> {
+) -> Result<SizedResponse, Rejection> {
     match era::of_header(&parts.headers)? {
         Some(MODERN_VERSION) => Err(Rejection::ClientResponse),
-        _ => legacy::answered(endpoint, parts, response),
+        _ => legacy::receive_response(endpoint, parts, response),
     }
 }
 
-fn refuse(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
+fn refuse(id: Option<Id<'_>>, rejection: &Rejection) -> SizedResponse {
     tracing::debug!(reason = rejection.as_str(), error = %rejection, "request rejected");
     audit::count_rejection(rejection.as_str());
     render::rejection(id, rejection)

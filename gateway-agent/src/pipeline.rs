@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 pub use self::{
     error::Error,
-    gateway::{Gateway, Parts},
+    gateway::{Gateway, GatewayParts},
     handle::GatewayHandle,
     invocation::OperationResult,
     settings::{Settings, ToolLimits},
@@ -36,7 +36,7 @@ pub use self::{
 };
 pub(crate) use self::{
     input::QUESTIONS,
-    invocation::{About, Answers, Invocation, Output, StepCall, Target, ToolCall},
+    invocation::{FeatureSubject, InputHandling, Invocation, Output, StepCall, Target, ToolCall},
     moment::check_call_scopes,
     sagas::{recover_sagas, retry_saga},
 };
@@ -66,14 +66,14 @@ async fn run(
     loop {
         let moment = Moment::now(gateway, call, record);
         let route = moment.route(gateway, call)?;
-        let admission = route::admit(gateway.policy(), &moment.freshness, route)?;
-        record.admitted(admission.route.offer(), admission.route.server(), admission.finding);
-        let output = send(gateway, call, &moment, admission, record).await?;
-        let (Some(asked), Answers::InPlace) = (output.needs_input(), call.answers) else {
+        let authorized = route::authorize_route(gateway.policy(), &moment.freshness, route)?;
+        record.set_route(authorized.route.served(), authorized.route.server(), authorized.finding);
+        let output = send(gateway, call, &moment, authorized, record).await?;
+        let (Some(asked), InputHandling::AskClient) = (output.needs_input(), call.input) else {
             record.finished(output.outcome());
             return Ok(output);
         };
-        let client = call.client.as_ref().ok_or(Error::NothingWaits)?;
+        let client = call.client.as_ref().ok_or(Error::UnknownInput)?;
         input::ask(client, asked, (&mut call.params, rounds)).await?;
         rounds += 1;
     }

@@ -17,7 +17,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 pub(crate) use self::key_file::{KeyFile, check as check_key_file};
 
 /// Maximum length of a sealed text, in bytes.
-const LONGEST: usize = 16 * 1024;
+const MAX_BYTES: usize = 16 * 1024;
 
 pub(crate) type Key = [u8; 32];
 
@@ -40,13 +40,13 @@ impl Sealer {
         self.0.store(usable(keys).into());
     }
 
-    /// Encrypts content as visible ASCII. `what_for` is the associated data.
-    pub(crate) fn seal(&self, what_for: &[u8], content: &[u8]) -> Result<String, NoRandomness> {
+    /// Encrypts content as visible ASCII. `associated_data` is the associated data.
+    pub(crate) fn seal(&self, associated_data: &[u8], content: &[u8]) -> Result<String, NoRandomness> {
         let keys = self.0.load();
         let key = keys.first().ok_or(NoRandomness)?;
         let mut sealed = content.to_vec();
         let nonce = key
-            .seal_in_place_append_tag(Aad::from(what_for), &mut sealed)
+            .seal_in_place_append_tag(Aad::from(associated_data), &mut sealed)
             .map_err(|_| NoRandomness)?;
         let mut whole = nonce.as_ref().to_vec();
         whole.append(&mut sealed);
@@ -54,8 +54,8 @@ impl Sealer {
     }
 
     /// Decrypts a text with the same associated data. `None` if it is invalid.
-    pub(crate) fn open(&self, what_for: &[u8], text: &str) -> Option<Vec<u8>> {
-        if text.len() > LONGEST {
+    pub(crate) fn open(&self, associated_data: &[u8], text: &str) -> Option<Vec<u8>> {
+        if text.len() > MAX_BYTES {
             return None;
         }
         let whole = URL_SAFE_NO_PAD.decode(text).ok()?;
@@ -63,7 +63,7 @@ impl Sealer {
         self.0.load().iter().find_map(|key| {
             let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
             let mut content = sealed.to_vec();
-            let opened = key.open_in_place(nonce, Aad::from(what_for), &mut content);
+            let opened = key.open_in_place(nonce, Aad::from(associated_data), &mut content);
             let length = opened.ok()?.len();
             content.truncate(length);
             Some(content)

@@ -7,13 +7,14 @@ mod body;
 mod connections;
 mod layers;
 mod reload;
-mod writes;
+mod minimum_rate;
 
 use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use gateway_compose::{Memory, Sagas};
 use gateway_upstream::{Lanes, TargetHealth, TargetState, Upstreams, redact_url};
+use registry_core::Kind;
 use registry_tls::{Acceptor, Counts, InvalidFile};
 use tokio::{
     net::TcpListener,
@@ -24,8 +25,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    connections::Door,
-    reload::{Reloader, Stamps},
+    connections::BoundListener,
+    reload::{Reloader, ConfigVersions},
 };
 use crate::{
     admin,
@@ -35,13 +36,13 @@ use crate::{
     contract::Contracts,
     feed::{Feed, Status},
     findings,
-    freshness::Watchman,
+    freshness::StalenessMonitor,
     health::{self, Health},
     identity::authenticator::Authenticator,
     mcp::Mcp,
-    pipeline::{Gateway, GatewayHandle, Parts, recover_sagas},
+    pipeline::{Gateway, GatewayHandle, GatewayParts, recover_sagas},
     seal::{KeyFile, Sealer},
-    source::{self, Discovery, Rejected, Source},
+    source::{self, Discovery, ContentRejected, Source},
     tls_metrics,
     trace::Tracer,
 };
@@ -52,7 +53,7 @@ const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 /// Maximum start time of an embedded gateway, whose client waits for the catalog and the upstreams.
 const EMBEDDED_START: Duration = Duration::from_secs(5);
 /// Polling interval of that wait.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum drain time of an embedded gateway after its client has ended.
 const EMBEDDED_DRAIN: Duration = Duration::from_secs(1);
 
@@ -60,13 +61,13 @@ const EMBEDDED_DRAIN: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The cache cannot be opened.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Cache(#[from] CacheError),
     /// The registry file is rejected, and there is no cached catalog.
     #[error("the registry file is rejected, and the cache has no catalog to serve instead: {0}")]
-    Rejected(#[from] Rejected),
+    ContentRejected(#[from] ContentRejected),
     /// A TLS file is invalid.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Tls(#[from] InvalidFile),
     /// The admin listener cannot bind.
     #[error("cannot listen on the admin address {address}: {source}")]
@@ -80,7 +81,7 @@ pub enum Error {
     #[error("cannot open the saga journal next to the cache: {0}")]
     Sagas(std::io::Error),
     /// The identity provider's key file is invalid.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Keys(#[from] registry_jwt::InvalidFile),
     /// A worker thread cannot start.
     #[error("cannot start worker threads: {0}")]
@@ -92,7 +93,7 @@ pub enum Error {
 
 /// The entry point of callers.
 #[derive(Debug)]
-pub enum Entry {
+pub enum EntryPoint {
     /// Connections to a socket.
     Socket(TcpListener),
     /// Requests of this process, through the router that the gateway sends to this channel.
@@ -101,19 +102,19 @@ pub enum Entry {
 
 /// Serves until `shutdown` completes, then drains.
 pub async fn run(
-    entry: Entry,
+    entry: EntryPoint,
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let is_embedded = matches!(entry, Entry::Routes(_));
+    let is_embedded = matches!(entry, EntryPoint::Routes(_));
     // Taken before reading the files, so that later changes are detected.
-    let stamps = Stamps::of(&config).await;
+    let versions = ConfigVersions::read(&config).await;
     let metrics = health::install_metrics();
     let Assembly {
         tls,
         cache,
         writer,
-        watchman,
+        staleness,
         upstreams,
         contracts,
         compositions,
@@ -122,24 +123,25 @@ pub async fn run(
         tracer,
         gateway,
     } = Assembly::open(&config).await?;
-    let start = EmbeddedStart::begin(&config.registry.source.address, &upstreams);
+    let is_cached = cache.has_catalog();
+    let start = EmbeddedStart::begin(&config.registry.source.address, &upstreams, is_cached);
     let mcp = Mcp::new(gateway.clone());
     let reloader =
-        Arc::new(Reloader::new((config.clone(), stamps), gateway.clone(), contracts.clone()));
+        Arc::new(Reloader::new((config.clone(), versions), gateway.clone(), contracts.clone()));
     let status = Status::new(&name_of(&config));
     let stop = CancellationToken::new();
     let feed = Feed {
         cache: cache.clone(),
-        watchman: watchman.clone(),
+        staleness: staleness.clone(),
         status: status.clone(),
-        admission: config.registry.admission(),
+        catalog_verifier: config.registry.catalog_verifier(),
         stop: stop.clone(),
     };
     let discovered = config.args.data().join("registry.json");
     let mut discovery = Discovery::new(reloader.mcp_servers(), upstreams.clone(), discovered);
     let health = Health {
         cache: cache.clone(),
-        watchman: watchman.clone(),
+        staleness: staleness.clone(),
         status: status.clone(),
         upstreams: upstreams.clone(),
         buffers: Arc::clone(gateway.current().buffers()),
@@ -151,7 +153,7 @@ pub async fn run(
     let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams));
     let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
-    let callers = layers::around(mcp.router().merge(probes));
+    let callers = layers::with_layers(mcp.router().merge(probes));
     let mut shutdown = pin!(shutdown);
     tokio::select! {
         prepared = source::prepare(&config.registry.source, &mut discovery, &feed) => prepared?,
@@ -160,20 +162,23 @@ pub async fn run(
             return Ok(());
         }
     }
-    let of_address = config.address_connections.unwrap_or_else(capacity::address_connections);
-    let door = |listener| Door { listener, tls, lanes: lanes.clone(), of_address };
+    let max_per_address = config.address_connections.unwrap_or_else(capacity::address_connections);
+    let bind = |listener| BoundListener { listener, tls, lanes: lanes.clone(), max_per_address };
+    let origin = describe_catalog(&cache, is_cached);
     let kept = (cache, writer);
     let mut running = match entry {
-        Entry::Socket(listener) => Running::start(door(listener), callers, kept, stop)?,
-        Entry::Routes(sender) => Running::embed((sender, callers), kept, start, stop),
+        EntryPoint::Socket(listener) => {
+            RunningGateway::start((bind(listener), origin), callers, kept, stop)?
+        }
+        EntryPoint::Routes(sender) => RunningGateway::embed((sender, callers), kept, start, stop),
     };
-    running.admin = admin.map(|(door, router)| running.serve_admin(door, router));
+    running.admin = admin.map(|(listener, router)| running.serve_admin(listener, router));
     let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
-    tokio::spawn(contracts.keep(catalog, definitions, running.stop.clone()));
+    tokio::spawn(contracts.monitor(catalog, definitions, running.stop.clone()));
     let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
-    tokio::spawn(findings::keep(catalog, definitions, running.stop.clone()));
+    tokio::spawn(findings::monitor(catalog, definitions, running.stop.clone()));
     recover_sagas(&gateway.current());
-    running.until_stop(async move { keys.keep(sealer).await });
+    running.until_stop(async move { keys.refresh(sealer).await });
     let watching = Arc::clone(&reloader);
     running.until_stop(async move { watching.watch().await });
     let mut following = tokio::spawn(async move {
@@ -185,7 +190,7 @@ pub async fn run(
     };
     draining.cancel();
     if outcome.is_ok() && !is_embedded {
-        give_notice(reloader.config().drain_notice).await;
+        notify_load_balancers(reloader.config().drain_notice).await;
     }
     let limit = if is_embedded { EMBEDDED_DRAIN } else { reloader.config().drain_timeout() };
     tracing::info!("stopping: calls that have begun may finish within {limit:?}");
@@ -204,7 +209,7 @@ struct Assembly {
     tls: Option<Acceptor>,
     cache: Cache,
     writer: Writer,
-    watchman: Watchman,
+    staleness: StalenessMonitor,
     upstreams: Arc<Upstreams>,
     contracts: Arc<Contracts>,
     compositions: Arc<Memory>,
@@ -225,9 +230,9 @@ impl Assembly {
         let authenticator = Authenticator::open(config.authenticator()).await?;
         // Before the upstreams: a gateway that cannot lock the cache must not start child
         // processes.
-        let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
+        let (cache, writer) = Cache::open(&config.registry.cache, config.registry.catalog_verifier())?;
         let upstreams = Upstreams::start(&config.targets, config.limits);
-        let watchman = Watchman::new(cache.clone(), config.registry.max_staleness);
+        let staleness = StalenessMonitor::new(cache.clone(), config.registry.max_staleness);
         let catalog = cache.subscribe();
         let definitions = upstreams.definitions();
         let contracts = Arc::new(Contracts::open(
@@ -240,9 +245,9 @@ impl Assembly {
         let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
         let sealer = Arc::new(keys.open());
         let tracer = Tracer::start(&config.tracing, &config.name);
-        let parts = Parts {
+        let parts = GatewayParts {
             catalog,
-            watchman: watchman.clone(),
+            staleness: staleness.clone(),
             upstreams: upstreams.clone(),
             contracts: contracts.clone(),
             compositions: compositions.clone(),
@@ -254,7 +259,7 @@ impl Assembly {
             tls,
             cache,
             writer,
-            watchman,
+            staleness,
             upstreams,
             contracts,
             compositions,
@@ -267,7 +272,7 @@ impl Assembly {
 }
 
 /// Keeps accepting calls after `/readyz` reports not ready, so that load balancers can react.
-async fn give_notice(notice: Duration) {
+async fn notify_load_balancers(notice: Duration) {
     tracing::info!("stopping: not ready, new calls are accepted for {notice:?}");
     sleep(notice).await;
 }
@@ -289,20 +294,20 @@ async fn open_admin(
     config: &Config,
     (tls, lanes): (Option<Acceptor>, Arc<Lanes>),
     (routes, probes): (Router, Router),
-) -> Result<Option<(Door, Router)>, Error> {
+) -> Result<Option<(BoundListener, Router)>, Error> {
     let Some(admin) = &config.admin else { return Ok(None) };
     let address = admin.listen;
     let listener =
         TcpListener::bind(address).await.map_err(|source| Error::Admin { address, source })?;
     let address = listener.local_addr()?;
     tracing::info!(%address, "listening for admin requests");
-    let door = Door { listener, tls, lanes, of_address: capacity::address_connections() };
+    let listener = BoundListener { listener, tls, lanes, max_per_address: capacity::address_connections() };
     let routes = admin::guarded(routes, admin, address).merge(probes);
-    Ok(Some((door, layers::around(routes))))
+    Ok(Some((listener, layers::with_layers(routes))))
 }
 
 /// The result of the source's task, which ended before shutdown.
-fn rejected(ended: Result<Result<(), Rejected>, tokio::task::JoinError>) -> Result<(), Error> {
+fn rejected(ended: Result<Result<(), ContentRejected>, tokio::task::JoinError>) -> Result<(), Error> {
     match ended {
         Ok(outcome) => Ok(outcome?),
         Err(e) => std::panic::resume_unwind(e.into_panic()),
@@ -310,33 +315,32 @@ fn rejected(ended: Result<Result<(), Rejected>, tokio::task::JoinError>) -> Resu
 }
 
 /// The background tasks of a serving gateway.
-struct Running {
+struct RunningGateway {
     cache: Cache,
     serving: JoinHandle<()>,
     admin: Option<JoinHandle<()>>,
     writing: JoinHandle<()>,
     stop: CancellationToken,
     /// Cancelled when the drain timeout expires.
-    cut: CancellationToken,
+    abort: CancellationToken,
     stop_admin: CancellationToken,
     stop_writing: CancellationToken,
 }
 
-impl Running {
+impl RunningGateway {
     /// Serves connections and prints the address.
     fn start(
-        door: Door,
+        (listener, catalog): (BoundListener, String),
         router: Router,
         (cache, writer): (Cache, Writer),
         stop: CancellationToken,
     ) -> std::io::Result<Self> {
-        let address = door.listener.local_addr()?;
-        let scheme = if door.tls.is_some() { "https" } else { "http" };
-        let cut = CancellationToken::new();
-        let serving = tokio::spawn(connections::serve(door, router, (stop.clone(), cut.clone())));
-        let origin = origin(&cache);
-        announce(&format!("gateway-agent listening on {scheme}://{address} (catalog {origin})"));
-        Ok(Self::with(serving, (stop, cut), (cache, writer)))
+        let address = listener.listener.local_addr()?;
+        let scheme = if listener.tls.is_some() { "https" } else { "http" };
+        let abort = CancellationToken::new();
+        let serving = tokio::spawn(connections::serve(listener, router, (stop.clone(), abort.clone())));
+        print_line(&format!("gateway-agent listening on {scheme}://{address} ({catalog})"));
+        Ok(Self::with(serving, (stop, abort), (cache, writer)))
     }
 
     /// Serves through the router only. Standard output belongs to the client.
@@ -347,26 +351,26 @@ impl Running {
         stop: CancellationToken,
     ) -> Self {
         tokio::spawn(start.send_when_ready(sender, routes, cache.clone()));
-        let cut = CancellationToken::new();
+        let abort = CancellationToken::new();
         let serving = tokio::spawn(stop.clone().cancelled_owned());
-        Self::with(serving, (stop, cut), (cache, writer))
+        Self::with(serving, (stop, abort), (cache, writer))
     }
 
     fn with(
         serving: JoinHandle<()>,
-        (stop, cut): (CancellationToken, CancellationToken),
+        (stop, abort): (CancellationToken, CancellationToken),
         (cache, writer): (Cache, Writer),
     ) -> Self {
         let [stop_admin, stop_writing] = [(); 2].map(|()| CancellationToken::new());
         let writing = tokio::spawn(writer.run(stop_writing.clone()));
-        Self { cache, serving, admin: None, writing, stop, cut, stop_admin, stop_writing }
+        Self { cache, serving, admin: None, writing, stop, abort, stop_admin, stop_writing }
     }
 
     /// Serves the admin routes until the callers' calls have ended.
-    fn serve_admin(&self, door: Door, router: Router) -> JoinHandle<()> {
-        let (stop, cut) = (self.stop_admin.clone(), CancellationToken::new());
+    fn serve_admin(&self, listener: BoundListener, router: Router) -> JoinHandle<()> {
+        let (stop, abort) = (self.stop_admin.clone(), CancellationToken::new());
         tokio::spawn(async move {
-            let mut serving = pin!(connections::serve(door, router, (stop.clone(), cut.clone())));
+            let mut serving = pin!(connections::serve(listener, router, (stop.clone(), abort.clone())));
             let late = async {
                 stop.cancelled().await;
                 sleep(ADMIN_DRAIN).await;
@@ -374,7 +378,7 @@ impl Running {
             tokio::select! {
                 () = &mut serving => {}
                 () = late => {
-                    cut.cancel();
+                    abort.cancel();
                     serving.await;
                 }
             }
@@ -399,7 +403,7 @@ impl Running {
         };
         if timeout(limit, finished).await.is_err() {
             tracing::warn!("some calls did not finish within {limit:?} and were aborted");
-            self.cut.cancel();
+            self.abort.cancel();
             if !self.serving.is_finished() {
                 let _ = (&mut self.serving).await;
             }
@@ -419,13 +423,14 @@ struct EmbeddedStart {
     /// The upstreams to wait for, so that the first list is complete. `None` for a discovered
     /// catalog, whose calls wait for connecting upstreams themselves.
     awaited: Option<Arc<Upstreams>>,
+    is_cached: bool,
 }
 
 impl EmbeddedStart {
-    fn begin(source: &Source, upstreams: &Arc<Upstreams>) -> Self {
+    fn begin(source: &Source, upstreams: &Arc<Upstreams>, is_cached: bool) -> Self {
         let is_discovered = matches!(source, Source::Discovered);
         let awaited = (!is_discovered).then(|| Arc::clone(upstreams));
-        Self { deadline: Instant::now() + EMBEDDED_START, awaited }
+        Self { deadline: Instant::now() + EMBEDDED_START, awaited, is_cached }
     }
 
     /// Sends the routes when the gateway is ready or the deadline passes.
@@ -437,27 +442,32 @@ impl EmbeddedStart {
         };
         let ready = async {
             while !is_ready() {
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
         let _ = timeout_at(self.deadline, ready).await;
-        tracing::info!("the embedded gateway is ready (catalog {})", origin(&cache));
+        let catalog = describe_catalog(&cache, self.is_cached);
+        tracing::info!("the embedded gateway is ready ({catalog})");
         // If the client has ended, the gateway stops anyway.
         let _ = sender.send(routes);
     }
 }
 
-/// The origin of the catalog at the start.
-fn origin(cache: &Cache) -> String {
-    if cache.has_catalog() {
-        format!("revision {} from cache", cache.current().revision())
+/// The catalog at the start: its size, and whether it comes from the cache.
+fn describe_catalog(cache: &Cache, is_cached: bool) -> String {
+    let catalog = cache.current();
+    let tools = catalog.of_kind(Kind::Tool).count();
+    if is_cached {
+        format!("catalog revision {} from cache, {tools} tools", catalog.revision())
+    } else if cache.has_catalog() {
+        format!("{tools} tools discovered, no cache yet")
     } else {
-        "none".to_owned()
+        "0 tools, no cache yet".to_owned()
     }
 }
 
 /// Prints a line on standard output, for people and for scripts that wait for the start.
-fn announce(line: &str) {
+fn print_line(line: &str) {
     use std::io::Write as _;
     // A closed standard output must not stop the gateway.
     let _ = writeln!(std::io::stdout(), "{line}");

@@ -4,7 +4,7 @@ mod content;
 mod discovered;
 mod file;
 mod http;
-mod intake;
+mod loader;
 mod scope;
 mod settings;
 
@@ -12,7 +12,7 @@ use registry_follow::{Follower, Timing};
 
 pub(crate) use self::file::load as load_file;
 pub use self::{
-    content::Rejected,
+    content::ContentRejected,
     discovered::{DiscoveredServer, Discovery, DiscoveryConfig},
     settings::{InvalidSource, ScopeConfig, Source, SourceConfig},
 };
@@ -24,7 +24,7 @@ pub async fn prepare(
     config: &SourceConfig,
     discovery: &mut Discovery,
     feed: &Feed,
-) -> Result<(), Rejected> {
+) -> Result<(), ContentRejected> {
     match config.address {
         Source::Discovered => discovery.first(feed).await,
         Source::Grpc(_) | Source::Http(_) | Source::File(_) => Ok(()),
@@ -39,7 +39,7 @@ pub async fn follow(
     gateway: String,
     discovery: Discovery,
     feed: Feed,
-) -> Result<(), Rejected> {
+) -> Result<(), ContentRejected> {
     match &config.address {
         Source::Grpc(addresses) => {
             let (scope, keep) = scope::follow(&config.scope);

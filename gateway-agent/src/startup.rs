@@ -37,14 +37,14 @@ impl Default for StartupValidation {
 
 /// A catalog rejected for its findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct InvalidCatalog {
     /// The findings.
     pub errors: Vec<Diagnostic>,
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for InvalidCatalog {}
 
-impl fmt::Display for Refused {
+impl fmt::Display for InvalidCatalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.errors.len();
         write!(f, "{count} findings that `registry.validation.startup` treats as errors")?;
@@ -59,12 +59,12 @@ impl fmt::Display for Refused {
 }
 
 /// Checks a registered catalog. Warnings are logged.
-pub fn admit(catalog: &Catalog, modes: StartupValidation) -> Result<(), Refused> {
-    judge(inspect(catalog, modes), modes)
+pub fn verify(catalog: &Catalog, modes: StartupValidation) -> Result<(), InvalidCatalog> {
+    apply_modes(inspect(catalog, modes), modes)
 }
 
 /// Applies the configured modes to findings. Warnings are logged.
-pub fn judge(found: Vec<Diagnostic>, modes: StartupValidation) -> Result<(), Refused> {
+pub fn apply_modes(found: Vec<Diagnostic>, modes: StartupValidation) -> Result<(), InvalidCatalog> {
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
     for diagnostic in found {
@@ -80,7 +80,7 @@ pub fn judge(found: Vec<Diagnostic>, modes: StartupValidation) -> Result<(), Ref
     if warnings.len() > LOGGED {
         tracing::warn!("and {} more findings in this catalog", warnings.len() - LOGGED);
     }
-    if errors.is_empty() { Ok(()) } else { Err(Refused { errors }) }
+    if errors.is_empty() { Ok(()) } else { Err(InvalidCatalog { errors }) }
 }
 
 fn mode_of(diagnostic: &Diagnostic, modes: StartupValidation) -> Mode {

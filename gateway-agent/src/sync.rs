@@ -3,7 +3,7 @@
 //!
 //! Messages that do not decode or verify are rejected; the last valid catalog stays in effect.
 
-mod ahead;
+mod unsigned;
 mod clock;
 mod findings;
 mod incoming;
@@ -17,13 +17,13 @@ use registry_proto::{
 };
 use tokio::sync::watch;
 
-use self::{clock::Clock, incoming::Incoming};
+use self::{clock::ClockCheck, incoming::Incoming};
 use crate::{cache::DiskState, feed::Feed};
 
 /// Maximum length of a disk error, in bytes; the API has the same limit.
 const DISK_BYTES: usize = 1024;
 /// The remedy if the gateway cannot continue from its cache.
-	const ANEW: &str = "stop the gateway, delete its cache (with .previous and .log) and restart it, or \\
+	const REMEDY: &str = "stop the gateway, delete its cache (with .previous and .log) and restart it, or \\
 						correct `registry.source`";
 /// The `User-Agent` of the gateway.
 pub const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
@@ -32,32 +32,32 @@ pub const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
 /// gateway's name in the registry.
 pub async fn follow(follower: &Follower, name: String, feed: Feed, scope: watch::Receiver<Scope>) {
     let stop = feed.stop.clone();
-    let keeping = Keeping {
+    let follower_state = GatewayFollower {
         name,
-        incoming: Incoming::new(feed.cache.clone(), feed.admission.clone()),
+        incoming: Incoming::new(feed.cache.clone(), feed.catalog_verifier.clone()),
         scope,
         persisted: feed.cache.persisted(),
         disk: feed.cache.disk(),
-        clock: Clock::default(),
+        clock: ClockCheck::default(),
         feed,
     };
-    follower.run(keeping, stop).await;
+    follower.run(follower_state, stop).await;
 }
 
-struct Keeping {
+struct GatewayFollower {
     name: String,
     incoming: Incoming,
     scope: watch::Receiver<Scope>,
     persisted: watch::Receiver<Revision>,
     disk: watch::Receiver<DiskState>,
-    clock: Clock,
+    clock: ClockCheck,
     feed: Feed,
 }
 
-impl Follow for Keeping {
+impl Follow for GatewayFollower {
     fn hello(&mut self) -> Hello {
         let wanted = self.scope.borrow_and_update().clone();
-        self.incoming = Incoming::new(self.feed.cache.clone(), self.feed.admission.clone());
+        self.incoming = Incoming::new(self.feed.cache.clone(), self.feed.catalog_verifier.clone());
         self.incoming.asked_for(wanted.clone());
         let held = self.feed.cache.current();
         let (wants_all, has_all) =
@@ -113,7 +113,7 @@ impl Follow for Keeping {
         match heard {
             Heard::Live => {
                 let signed_at = self.incoming.signed_at();
-                if let Some(time) = signed_at.filter(|_| self.feed.admission.wants_signature()) {
+                if let Some(time) = signed_at.filter(|_| self.feed.catalog_verifier.requires_signature()) {
                     self.clock.compare(time);
                 }
                 self.feed.live(self.incoming.age(), signed_at);
@@ -123,15 +123,15 @@ impl Follow for Keeping {
                 metrics::counter!("gateway_sync_reconnects_total").increment(1);
             }
             Heard::Nacked => metrics::counter!("gateway_sync_nacks_total").increment(1),
-            Heard::Refused(reason) => {
-                self.feed.status.refused(reason);
+            Heard::Rejected(reason) => {
+                self.feed.status.rejected(reason);
                 metrics::counter!("gateway_sync_reconnects_total").increment(1);
             }
         }
     }
 
     fn anew(&self) -> &'static str {
-        ANEW
+        REMEDY
     }
 }
 

@@ -39,7 +39,7 @@ pub enum SpanKind {
 
 /// A completed span.
 #[derive(Debug)]
-pub struct Record {
+pub struct SpanRecord {
     pub(crate) context: Parent,
     pub(crate) parent: Option<SpanId>,
     pub(crate) kind: SpanKind,
@@ -56,7 +56,7 @@ pub struct Record {
 
 /// The facts of a completed span.
 #[derive(Debug)]
-pub struct Ending<'a> {
+pub struct SpanSummary<'a> {
 	/// The called method.
 	pub method: &'static str,
     /// The tool, prompt, resource or task.
@@ -151,7 +151,7 @@ impl Tracer {
         self.ring.is_some() || self.export.is_some() && context.is_sampled()
     }
 
-    fn keep(&self, record: Record) {
+    fn keep(&self, record: SpanRecord) {
         let record = Arc::new(record);
         if let Some(export) = self.export.as_ref().filter(|_| record.context.is_sampled()) {
             export.offer(Arc::clone(&record));
@@ -179,12 +179,12 @@ pub struct Span {
     context: Parent,
     parent: Option<SpanId>,
     started: Instant,
-    onward: Option<Onward>,
+    onward: Option<UpstreamSpan>,
 }
 
 /// The upstream request of a span.
 #[derive(Debug)]
-struct Onward {
+struct UpstreamSpan {
     id: SpanId,
     started: Instant,
     took: Option<Duration>,
@@ -204,7 +204,7 @@ impl Span {
     /// the child span as parent, and the caller's state and baggage within limits.
     pub fn onward(&mut self, caller: &TraceContext) -> TraceContext {
         let id = self.tracer.new_span();
-        self.onward = Some(Onward { id, started: Instant::now(), took: None });
+        self.onward = Some(UpstreamSpan { id, started: Instant::now(), took: None });
         self.passed_on(self.context.with_span(id), caller)
     }
 
@@ -220,7 +220,7 @@ impl Span {
     }
 
     /// Ends the child span.
-    pub fn returned(&mut self) {
+    pub fn end_upstream(&mut self) {
         if let Some(onward) = &mut self.onward {
             onward.took.get_or_insert_with(|| onward.started.elapsed());
         }
@@ -231,43 +231,43 @@ impl Span {
         self.onward.as_ref().map(|onward| onward.took.unwrap_or_else(|| onward.started.elapsed()))
     }
 
-    /// Ends the span and its child. `tell` is called only if the span is stored.
-    pub fn end<'a>(&self, tell: impl FnOnce() -> Ending<'a>) {
+    /// Ends the span and its child. `summarize` is called only if the span is stored.
+    pub fn end<'a>(&self, summarize: impl FnOnce() -> SpanSummary<'a>) {
         if !self.tracer.wants(self.context) {
             return;
         }
-        let ending = tell();
+        let summary = summarize();
         if let (Some(onward), Some(took)) = (&self.onward, self.upstream_took()) {
             let context = self.context.with_span(onward.id);
             let parent = Some(self.context.span);
-            let record = Record {
+            let record = SpanRecord {
                 kind: SpanKind::Client,
-                ..self.record((context, parent), (onward.started, took), &ending)
+                ..self.record((context, parent), (onward.started, took), &summary)
             };
             self.tracer.keep(record);
         }
         let times = (self.started, self.started.elapsed());
-        self.tracer.keep(self.record((self.context, self.parent), times, &ending));
+        self.tracer.keep(self.record((self.context, self.parent), times, &summary));
     }
 
     fn record(
         &self,
         (context, parent): (Parent, Option<SpanId>),
         (started, took): (Instant, Duration),
-        ending: &Ending<'_>,
-    ) -> Record {
-        Record {
+        summary: &SpanSummary<'_>,
+    ) -> SpanRecord {
+        SpanRecord {
             context,
             parent,
             kind: SpanKind::Server,
-            name: format!("{} {}", ending.method, ending.target).into(),
-            agent: ending.agent.as_deref().map(Box::from),
-            server: ending.server.as_deref().map(Box::from),
+            name: format!("{} {}", summary.method, summary.target).into(),
+            agent: summary.agent.as_deref().map(Box::from),
+            server: summary.server.as_deref().map(Box::from),
             start_us: self.tracer.unix_us(started),
             duration_us: whole_us(took),
-            outcome: ending.outcome,
-            is_failure: ending.is_failure,
-            revision: ending.revision,
+            outcome: summary.outcome,
+            is_failure: summary.is_failure,
+            revision: summary.revision,
         }
     }
 }

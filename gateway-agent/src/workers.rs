@@ -39,7 +39,7 @@ impl Workers {
         caller: &Principal,
         compute: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        let own = self.of(caller);
+        let own = self.caller_slots(caller);
         // The semaphores are never closed.
         let place = self.place(own).await.ok();
         let computed = tokio::task::spawn_blocking(move || {
@@ -61,7 +61,7 @@ impl Workers {
         Ok([own, Arc::clone(&self.places).acquire_owned().await?])
     }
 
-    fn of(&self, caller: &Principal) -> Arc<Semaphore> {
+    fn caller_slots(&self, caller: &Principal) -> Arc<Semaphore> {
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         callers.retain(|_, own| own.strong_count() > 0);
         let known = callers.get(caller).and_then(Weak::upgrade);
@@ -108,7 +108,7 @@ mod tests {
         for caller in ["a", "b", "c"] {
             assert_eq!(workers.run(&Some(caller.into()), || 1).await, 1);
         }
-        drop(workers.of(&None));
+        drop(workers.caller_slots(&None));
         assert_eq!(workers.callers.lock().unwrap().len(), 1);
     }
 }

@@ -131,14 +131,15 @@ async fn headers_are_believed_from_trusted_hops_only() {
     let backend = Backend::start();
     let agent = [("x-agent-name", "research-agent"), ("x-agent-version", "2.1.0")];
     for hops in ["[10.0.0.0/8, \"::1\"]", "[127.0.0.2]"] {
-        let identity = format!("{{ trustHeaders: true, trustedHops: {hops} }}");
+        let identity = format!("{{ trustHeaders: true, trustedProxies: {hops} }}");
         let gateway = gateway(&backend, &identity, "");
         gateway.ready().await;
         let answer = list(&with(&gateway, &agent)).await;
         assert_eq!(answer.result()["tools"], json!([]), "{hops}");
     }
     for hops in ["[127.0.0.0/8]", "[10.0.0.1, 127.0.0.1]"] {
-        let gateway = gateway(&backend, &format!("{{ trustedHops: {hops}, required: true }}"), "");
+        let gateway =
+            gateway(&backend, &format!("{{ trustedProxies: {hops}, required: true }}"), "");
         is_research_agent(&with(&gateway, &agent)).await;
         assert_eq!(list(&with(&gateway, &[])).await.status, 401);
     }
@@ -159,7 +160,7 @@ fn settings_that_prove_nothing_are_refused_at_the_start() {
         ("apiKeys: [{ agent: a, sha256: abc }]".to_owned(), "64 hexadecimal"),
         ("apiKeys: [{ agent: a }]".to_owned(), "one of `sha256` and `keyFile`"),
         ("apiKeys: [{ agent: a, keyFile: /nobody/has/this }]".to_owned(), "/nobody/has/this"),
-        ("trustedHops: [everybody]".to_owned(), "no network"),
+        ("trustedProxies: [everybody]".to_owned(), "no network"),
         ("resource: gateway".to_owned(), "no URL"),
         ("scopes: { tools/call: [a] }".to_owned(), "nothing else has scopes"),
         (format!("jwt: {{ {jwt}, jwks: f, requiredScopes: ['a\"b'] }}"), "is no scope"),

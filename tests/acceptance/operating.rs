@@ -192,7 +192,7 @@ async fn a_configuration_that_is_not_good_changes_nothing_and_is_told() {
     .await;
     let metrics = reqwest::get(format!("{}/metrics", gateway.url())).await.expect("metrics");
     let metrics = metrics.text().await.expect("text");
-    assert!(metrics.contains(r#"gateway_config_reloads_total{outcome="refused"}"#), "{metrics}");
+    assert!(metrics.contains(r#"gateway_config_reloads_total{outcome="rejected"}"#), "{metrics}");
 
     gateway.configure(&GatewayOptions { more: format!("{}name: other\n", good.more), ..good });
     let taken = ctl(&gateway, &["reload"]);

@@ -121,11 +121,11 @@ async fn calls_end_step_by_step_as_the_catalog_grows_old() {
     assert!(ready["reason"].as_str().is_some_and(|why| why.contains("maxStaleness")), "{ready}");
     assert_eq!(world.client().tool_names().await, [""; 0]);
     refused(&world.check().await, 9);
-    assert!(world.metric("gateway_staleness{verdict=\"refuse\"} 1").await);
-    let counted = "gateway_stale_calls_total{verdict=\"read-only\",outcome=\"served\"} 1";
+    assert!(world.metric("gateway_staleness_level{level=\"reject\"} 1").await);
+    let counted = "gateway_stale_calls_total{level=\"read-only\",outcome=\"served\"} 1";
     assert!(world.metric(counted).await);
     let last = world.audited("inventory_check").pop().expect("an event");
-    for part in ["permit=\"deny:stale-catalog\"", "staleness=\"refuse\"", "catalog_age_s="] {
+    for part in ["permit=\"deny:stale-catalog\"", "staleness=\"reject\"", "catalog_age_seconds="] {
         assert!(last.contains(part), "{last}");
     }
 

@@ -145,7 +145,7 @@ impl Gateway {
     /// `http://127.0.0.1:PORT` of the admin address, as it says in its log.
     pub fn admin_url(&self) -> String {
         let log = self.process.stderr();
-        let line = log.lines().rfind(|line| line.contains("the admin routes are served"));
+        let line = log.lines().rfind(|line| line.contains("listening for admin requests"));
         let (_, address) = line.expect("it is said").split_once("address=").expect("an address");
         format!("http://{}", address.trim())
     }

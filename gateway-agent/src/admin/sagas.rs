@@ -11,7 +11,7 @@ use axum::{
 use gateway_compose::NotRetried;
 use serde::Deserialize;
 
-use super::refused;
+use super::error_response;
 use crate::pipeline::{GatewayHandle, retry_saga};
 
 pub(crate) fn router(handle: GatewayHandle) -> Router {
@@ -31,25 +31,25 @@ async fn list(State(handle): State<GatewayHandle>) -> Response {
 async fn show(State(handle): State<GatewayHandle>, Path(id): Path<String>) -> Response {
     let gateway = handle.current();
     let shown = gateway.compositions().sagas().show(&id, |saga| Json(saga).into_response());
-    shown.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, &format!("saga {id} not found")))
+    shown.unwrap_or_else(|| error_response(StatusCode::NOT_FOUND, &format!("saga {id} not found")))
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct RetryRequest {
     saga: String,
 }
 
 async fn retry(State(handle): State<GatewayHandle>, body: Bytes) -> Response {
-    let wanted: Wanted = match serde_json::from_slice(&body) {
-        Ok(wanted) => wanted,
+    let request: RetryRequest = match serde_json::from_slice(&body) {
+        Ok(request) => request,
         Err(e) => {
-            return refused(StatusCode::BAD_REQUEST, &format!("send {{\"saga\": \"ID\"}}: {e}"));
+            return error_response(StatusCode::BAD_REQUEST, &format!("send {{\"saga\": \"ID\"}}: {e}"));
         }
     };
-    let status = match retry_saga(&handle.current(), &wanted.saga).await {
+    let status = match retry_saga(&handle.current(), &request.saga).await {
         Ok(()) => {
-            tracing::info!(target: "audit", event = "saga", saga = wanted.saga, what = "retried");
+            tracing::info!(target: "audit", event = "saga", saga = request.saga, what = "retried");
             return StatusCode::ACCEPTED.into_response();
         }
         Err(error @ NotRetried::Unknown(_)) => (StatusCode::NOT_FOUND, error),
@@ -58,5 +58,5 @@ async fn retry(State(handle): State<GatewayHandle>, body: Bytes) -> Response {
         }
         Err(error @ NotRetried::Journal(_)) => (StatusCode::SERVICE_UNAVAILABLE, error),
     };
-    refused(status.0, &status.1.to_string())
+    error_response(status.0, &status.1.to_string())
 }

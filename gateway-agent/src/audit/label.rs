@@ -12,27 +12,27 @@ const OTHER: &str = "other";
 
 /// The metrics of each name.
 #[derive(Debug)]
-pub(super) struct Named<T> {
-    most: usize,
+pub(super) struct LimitedLabels<T> {
+    max: usize,
     make: fn(SharedString) -> T,
     known: RwLock<HashMap<Arc<str>, Arc<T>>>,
     other: OnceLock<Arc<T>>,
 }
 
-impl<T> Named<T> {
-    /// Creates a map for at most `most` names. `make` creates the metrics of a label.
-    pub(super) fn new(most: usize, make: fn(SharedString) -> T) -> Self {
-        Self { most, make, known: RwLock::default(), other: OnceLock::new() }
+impl<T> LimitedLabels<T> {
+    /// Creates a map for at most `max` names. `make` creates the metrics of a label.
+    pub(super) fn new(max: usize, make: fn(SharedString) -> T) -> Self {
+        Self { max, make, known: RwLock::default(), other: OnceLock::new() }
     }
 
     /// Returns the metrics of a name, or the shared ones.
-    pub(super) fn of(&self, name: Option<&str>) -> Arc<T> {
+    pub(super) fn get(&self, name: Option<&str>) -> Arc<T> {
         let Some(name) = name else { return self.other() };
         if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(name) {
             return Arc::clone(known);
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= self.most && !known.contains_key(name) {
+        if known.len() >= self.max && !known.contains_key(name) {
             return self.other();
         }
         let name: Arc<str> = name.into();
@@ -51,10 +51,10 @@ mod tests {
 
     #[test]
     fn later_names_share_a_series() {
-        let names = Named::new(2, |label| label);
+        let names = LimitedLabels::new(2, |label| label);
         for (name, label) in [("a", "a"), ("b", "b"), ("c", "other"), ("a", "a"), ("c", "other")] {
-            assert_eq!(&**names.of(Some(name)), label);
+            assert_eq!(&**names.get(Some(name)), label);
         }
-        assert_eq!(&**names.of(None), "other");
+        assert_eq!(&**names.get(None), "other");
     }
 }

@@ -15,7 +15,7 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT},
 };
-use http_body_util::Full;
+use http_body_util::LimitReached;
 use hyper_util::client::legacy;
 use registry_core::Secret;
 use registry_follow::Credentials;
@@ -80,13 +80,13 @@ pub enum InvalidEndpoint {
     #[error("--agent: `{0}` is not the name or the version of an agent")]
     Agent(String),
     /// The TLS files are invalid.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Tls(#[from] InvalidFile),
 }
 
 /// Why a request has no response.
 #[derive(Debug)]
-pub(super) enum Lost {
+pub(super) enum SendError {
 		/// The request was not sent.
 		NotSent(String),
     /// The request may have been processed.
@@ -109,7 +109,7 @@ pub struct Endpoint {
 
 #[derive(Debug, Clone)]
 enum Transport {
-    Http(Box<legacy::Client<Connector, Full<Bytes>>>),
+    Http(Box<legacy::Client<Connector, LimitReached<Bytes>>>),
     Routes(Router),
 }
 
@@ -189,18 +189,18 @@ impl Endpoint {
         &self,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Body>, Lost> {
+    ) -> Result<Response<Body>, SendError> {
         self.send(Method::POST, headers, body).await
     }
 
     /// Opens an event stream.
-    pub(super) async fn get(&self, mut headers: HeaderMap) -> Result<Response<Body>, Lost> {
+    pub(super) async fn get(&self, mut headers: HeaderMap) -> Result<Response<Body>, SendError> {
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         self.send(Method::GET, headers, Bytes::new()).await
     }
 
     /// Ends a session.
-    pub(super) async fn delete(&self, headers: HeaderMap) -> Result<Response<Body>, Lost> {
+    pub(super) async fn delete(&self, headers: HeaderMap) -> Result<Response<Body>, SendError> {
         self.send(Method::DELETE, headers, Bytes::new()).await
     }
 
@@ -219,7 +219,7 @@ impl Endpoint {
         method: Method,
         mut headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Body>, Lost> {
+    ) -> Result<Response<Body>, SendError> {
         for (name, value) in &self.headers {
             headers.entry(name).or_insert_with(|| value.clone());
         }
@@ -232,10 +232,10 @@ impl Endpoint {
             *request.uri_mut() = self.uri.clone();
             *request.headers_mut() = headers.clone();
             match self.transport.send(request).await {
-                Err(Lost::NotSent(reason)) => {
+                Err(SendError::NotSent(reason)) => {
                     let pause = self.started.run_until_cancelled(sleep(PAUSE));
                     if Instant::now() >= self.start_until || pause.await.is_none() {
-                        return Err(Lost::NotSent(reason));
+                        return Err(SendError::NotSent(reason));
                     }
                 }
                 outcome => return outcome,
@@ -245,10 +245,10 @@ impl Endpoint {
 }
 
 impl Transport {
-    async fn send(&self, mut request: Request<Bytes>) -> Result<Response<Body>, Lost> {
+    async fn send(&self, mut request: Request<Bytes>) -> Result<Response<Body>, SendError> {
         match self {
             Self::Http(client) => {
-                let response = client.request(request.map(Full::new)).await;
+                let response = client.request(request.map(LimitReached::new)).await;
                 response.map(|response| response.map(Body::new)).map_err(|e| describe(&e))
             }
             Self::Routes(routes) => {
@@ -296,10 +296,10 @@ fn authorization(token: &Token) -> Result<HeaderValue, InvalidEndpoint> {
     Ok(value)
 }
 
-fn describe(error: &legacy::Error) -> Lost {
+fn describe(error: &legacy::Error) -> SendError {
     let causes = std::iter::successors(Some(error as &dyn StdError), |cause| (*cause).source());
     let reason = causes.last().map(ToString::to_string).unwrap_or_default();
-    if error.is_connect() { Lost::NotSent(reason) } else { Lost::Unknown(reason) }
+    if error.is_connect() { SendError::NotSent(reason) } else { SendError::Unknown(reason) }
 }
 
 #[cfg(test)]

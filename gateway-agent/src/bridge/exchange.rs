@@ -17,23 +17,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Bridge,
-    endpoint::Lost,
-    failure::{Failure, backoff},
-    incoming::Asked,
-    running::{Kind, Slot},
-    session::Bound,
+    endpoint::SendError,
+    failure::{BridgeError, backoff},
+    incoming::ClientRequest,
+    running::{Kind, RequestSlot},
+    session::SessionSnapshot,
 };
 use crate::mcp::LAST_EVENT_HEADER;
 
 /// Maximum attempts to resume an interrupted stream.
-const RESUMES: u32 = 8;
+const MAX_RESUMES: u32 = 8;
 /// Maximum delay before such an attempt that the gateway can request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum time to read the end of a stream after its response, so that the connection can be
 /// reused.
-const REST: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// Timeout for reopening a session and restoring its state.
-pub(super) const OPENING: Duration = Duration::from_secs(10);
+pub(super) const REOPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first notification of a `subscriptions/listen`.
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
@@ -57,7 +57,7 @@ enum Remedy {
 
 impl Bridge {
     /// Returns the response, or `None` if the client cancelled the request.
-    pub(super) async fn exchange(&self, asked: &Asked, slot: &Slot) -> Option<Bytes> {
+    pub(super) async fn exchange(&self, asked: &ClientRequest, slot: &RequestSlot) -> Option<Bytes> {
         let asking = self.ask(asked, &slot.cancelled);
         let outcome = if asked.is_modern() {
             // Over HTTP, dropping the response cancels the request.
@@ -74,26 +74,26 @@ impl Bridge {
     }
 
     /// Like `exchange`, but shutdown of the bridge returns an error.
-    pub(super) async fn exchange_until_stop(&self, asked: &Asked, slot: &Slot) -> Option<Bytes> {
+    pub(super) async fn exchange_until_stop(&self, asked: &ClientRequest, slot: &RequestSlot) -> Option<Bytes> {
         if let Some(response) = self.stop.run_until_cancelled(self.exchange(asked, slot)).await {
             return response;
         }
         if slot.cancelled.is_cancelled() || asked.kind() == Kind::Subscription {
             return None;
         }
-        let failure = self.lost(Lost::Unknown("the bridge is shutting down".to_owned()));
+        let failure = self.lost(SendError::Unknown("the bridge is shutting down".to_owned()));
         Some(failure.response(asked.id()))
     }
 
-    async fn ask(&self, asked: &Asked, cancelled: &CancellationToken) -> Result<Bytes, Failure> {
+    async fn ask(&self, asked: &ClientRequest, cancelled: &CancellationToken) -> Result<Bytes, BridgeError> {
         let (mut tried, mut is_repeated, mut backoff) = (Vec::new(), false, backoff());
         loop {
-            let bound = if asked.is_modern() || &*asked.method == "initialize" {
-                Bound::default()
+            let snapshot = if asked.is_modern() || &*asked.method == "initialize" {
+                SessionSnapshot::default()
             } else {
-                self.session.bound()
+                self.session.snapshot()
             };
-            let failure = match self.attempt(asked, &bound, cancelled).await {
+            let failure = match self.attempt(asked, &snapshot, cancelled).await {
                 Ok(Attempt::Answer { message, headers }) => {
                     self.learn(asked, &message, &headers);
                     return Ok(message);
@@ -104,7 +104,7 @@ impl Bridge {
                     }
                     tried.push(why);
                     match why {
-                        Remedy::Session => self.open_again(bound.generation).await?,
+                        Remedy::Session => self.reopen(snapshot.generation).await?,
                         Remedy::Tools => self.list_tools(asked).await,
                         Remedy::Token if self.endpoint.reload_token() => {}
                         Remedy::Token => return Ok(message),
@@ -113,10 +113,10 @@ impl Bridge {
                 }
                 Err(failure) => failure,
             };
-            let is_lost = matches!(failure, Failure::Unknown { .. } | Failure::Unreachable { .. });
+            let is_lost = matches!(failure, BridgeError::Unknown { .. } | BridgeError::Unreachable { .. });
             if is_lost && asked.acknowledged.load(Ordering::Relaxed) {
                 sleep(backoff.wait()).await;
-            } else if matches!(failure, Failure::Unknown { .. })
+            } else if matches!(failure, BridgeError::Unknown { .. })
                 && asked.is_repeatable()
                 && !is_repeated
                 && !cancelled.is_cancelled()
@@ -130,26 +130,26 @@ impl Bridge {
 
     async fn attempt(
         &self,
-        asked: &Asked,
-        bound: &Bound,
+        asked: &ClientRequest,
+        snapshot: &SessionSnapshot,
         cancelled: &CancellationToken,
-    ) -> Result<Attempt, Failure> {
+    ) -> Result<Attempt, BridgeError> {
         let Ok(Message::Request(request)) = jsonrpc::parse(&asked.body, self.limits()) else {
             unreachable!("the body was read as a request");
         };
-        let mut headers = bound.headers.clone();
+        let mut headers = snapshot.headers.clone();
         headers.extend(asked.headers(&self.params, &request));
         let response = self.endpoint.post(headers, asked.body.clone()).await;
         let response = response.map_err(|lost| self.lost(lost))?;
         let (parts, body) = response.into_parts();
         if parts.status.is_success() && is_event_stream(&parts.headers) {
-            let message = self.stream(asked, bound, body, cancelled).await?;
+            let message = self.stream(asked, snapshot, body, cancelled).await?;
             return Ok(Attempt::Answer { message, headers: parts.headers });
         }
-        let message = self.whole(body).await?;
+        let message = self.read_body(body).await?;
         let (message, code) = self.response(asked, parts.status, message)?;
         let why = match parts.status {
-            StatusCode::NOT_FOUND if bound.has_session() => Remedy::Session,
+            StatusCode::NOT_FOUND if snapshot.has_session() => Remedy::Session,
             StatusCode::UNAUTHORIZED => Remedy::Token,
             StatusCode::BAD_REQUEST
                 if code == Some(code::HEADER_MISMATCH) && &*asked.method == "tools/call" =>
@@ -164,10 +164,10 @@ impl Bridge {
     /// Parses a response that is one message. Also returns its error code.
     fn response(
         &self,
-        asked: &Asked,
+        asked: &ClientRequest,
         status: StatusCode,
         message: Bytes,
-    ) -> Result<(Bytes, Option<i64>), Failure> {
+    ) -> Result<(Bytes, Option<i64>), BridgeError> {
         let read = jsonrpc::parse(&message, self.answer_limits());
         let gateway = || self.endpoint.name();
         match read {
@@ -183,45 +183,45 @@ impl Bridge {
                 }
                 (None, Outcome::Result(_)) => {
                     let reason = "its id is missing".to_owned();
-                    Err(Failure::NoResponse { gateway: gateway(), reason })
+                    Err(BridgeError::NoResponse { gateway: gateway(), reason })
                 }
             },
-            _ if !status.is_success() => Err(Failure::status(gateway(), status)),
+            _ if !status.is_success() => Err(BridgeError::status(gateway(), status)),
             Ok(_) => {
                 let reason = "the message is not a response".to_owned();
-                Err(Failure::NoResponse { gateway: gateway(), reason })
+                Err(BridgeError::NoResponse { gateway: gateway(), reason })
             }
             Err(invalid) => {
                 let reason = invalid.to_string();
-                Err(Failure::NoResponse { gateway: gateway(), reason })
+                Err(BridgeError::NoResponse { gateway: gateway(), reason })
             }
         }
     }
 
-    async fn whole(&self, body: Body) -> Result<Bytes, Failure> {
+    async fn read_body(&self, body: Body) -> Result<Bytes, BridgeError> {
         let limit_bytes = self.sizes.response_bytes;
         match Limited::new(body, limit_bytes).collect().await {
             Ok(body) => Ok(body.to_bytes()),
             Err(e) if e.is::<LengthLimitError>() => {
-                Err(Failure::TooLong { gateway: self.endpoint.name(), limit_bytes })
+                Err(BridgeError::TooLong { gateway: self.endpoint.name(), limit_bytes })
             }
-            Err(e) => Err(self.lost(Lost::Unknown(e.to_string()))),
+            Err(e) => Err(self.lost(SendError::Unknown(e.to_string()))),
         }
     }
 
     /// Forwards the messages of a stream, and returns the response.
     async fn stream(
         &self,
-        asked: &Asked,
-        bound: &Bound,
+        asked: &ClientRequest,
+        snapshot: &SessionSnapshot,
         mut body: Body,
         cancelled: &CancellationToken,
-    ) -> Result<Bytes, Failure> {
+    ) -> Result<Bytes, BridgeError> {
         let mut events = Events::new(self.sizes.response_bytes);
         loop {
             let reason = match self.events(asked, &mut body, &mut events).await? {
                 Ok(message) => {
-                    tokio::spawn(timeout(REST, async move {
+                    tokio::spawn(timeout(DRAIN_TIMEOUT, async move {
                         while let Some(Ok(_)) = body.frame().await {}
                     }));
                     return Ok(message);
@@ -229,18 +229,18 @@ impl Bridge {
                 Err(reason) => reason,
             };
             let may_resume = !asked.is_modern() && !cancelled.is_cancelled();
-            let resumed = if may_resume { self.resume(bound, &mut events).await } else { None };
-            body = resumed.ok_or_else(|| self.lost(Lost::Unknown(reason)))?;
+            let resumed = if may_resume { self.resume(snapshot, &mut events).await } else { None };
+            body = resumed.ok_or_else(|| self.lost(SendError::Unknown(reason)))?;
         }
     }
 
     /// Reads a stream until the response. The inner error is the reason for an early end.
     async fn events(
         &self,
-        asked: &Asked,
+        asked: &ClientRequest,
         body: &mut Body,
         events: &mut Events,
-    ) -> Result<Result<Bytes, String>, Failure> {
+    ) -> Result<Result<Bytes, String>, BridgeError> {
         loop {
             let frame = match body.frame().await {
                 Some(Ok(frame)) => frame,
@@ -250,7 +250,7 @@ impl Bridge {
             let Ok(chunk) = frame.into_data() else { continue };
             if events.push(&chunk).is_err() {
                 let limit_bytes = self.sizes.response_bytes;
-                return Err(Failure::TooLong { gateway: self.endpoint.name(), limit_bytes });
+                return Err(BridgeError::TooLong { gateway: self.endpoint.name(), limit_bytes });
             }
             while let Some(event) = events.pop() {
                 if let Some(message) = self.deliver(Some(asked), event).await {
@@ -261,11 +261,11 @@ impl Bridge {
     }
 
     /// Forwards a message of a stream. A response is returned instead.
-    pub(super) async fn deliver(&self, asked: Option<&Asked>, event: Vec<u8>) -> Option<Bytes> {
+    pub(super) async fn deliver(&self, asked: Option<&ClientRequest>, event: Vec<u8>) -> Option<Bytes> {
         match jsonrpc::parse(&event, self.answer_limits()) {
             Ok(Message::Response(_)) => return Some(event.into()),
             Ok(Message::Notification(notification)) if notification.method == ACKNOWLEDGED => {
-                let is_known = |asked: &Asked| asked.acknowledged.swap(true, Ordering::Relaxed);
+                let is_known = |asked: &ClientRequest| asked.acknowledged.swap(true, Ordering::Relaxed);
                 if asked.is_some_and(is_known) {
                     // The client already has an acknowledgment. Changes may have been missed in
                     // between.
@@ -286,13 +286,13 @@ impl Bridge {
     }
 
     /// Resumes a stream after the last received event.
-    async fn resume(&self, bound: &Bound, events: &mut Events) -> Option<Body> {
+    async fn resume(&self, snapshot: &SessionSnapshot, events: &mut Events) -> Option<Body> {
         let last_event = HeaderValue::from_str(events.last_id()?).ok()?;
         let mut backoff = backoff();
-        for _ in 0..RESUMES {
+        for _ in 0..MAX_RESUMES {
             let pause = events.retry().unwrap_or_else(|| backoff.wait());
             sleep(pause.min(LONGEST_PAUSE)).await;
-            let mut headers = bound.headers.clone();
+            let mut headers = snapshot.headers.clone();
             headers.insert(LAST_EVENT_HEADER, last_event.clone());
             match self.endpoint.get(headers).await {
                 Ok(response) if is_stream(&response) => {
@@ -307,7 +307,7 @@ impl Bridge {
     }
 
     /// Updates the state of the bridge from a response.
-    fn learn(&self, asked: &Asked, message: &Bytes, headers: &HeaderMap) {
+    fn learn(&self, asked: &ClientRequest, message: &Bytes, headers: &HeaderMap) {
         let is_of_interest = matches!(
             &*asked.method,
             "initialize"
@@ -325,35 +325,35 @@ impl Bridge {
             "tools/list" => self.params.learn(result),
             _ => {
                 if let Ok(Message::Request(request)) = jsonrpc::parse(&asked.body, self.limits()) {
-                    self.session.keep(asked, request.params);
+                    self.session.store_state_change(asked, request.params);
                 }
             }
         }
     }
 
     /// Reopens a session that the gateway lost. Concurrent callers share one attempt.
-    pub(super) async fn open_again(&self, lost: u64) -> Result<(), Failure> {
+    pub(super) async fn reopen(&self, lost: u64) -> Result<(), BridgeError> {
         // The deadline includes the wait for an attempt of another caller.
-        let deadline = Instant::now() + OPENING;
+        let deadline = Instant::now() + REOPEN_TIMEOUT;
         let late = || self.session_failure(format!("no response within {OPENING:?}"));
         let turn = timeout_at(deadline, self.session.opening.lock()).await;
         let _turn = turn.map_err(|_| late())?;
-        let Some(initialize) = self.session.to_open_again(lost) else { return Ok(()) };
-        timeout_at(deadline, self.initialize_again(initialize)).await.map_err(|_| late())??;
+        let Some(initialize) = self.session.initialize_for_reopen(lost) else { return Ok(()) };
+        timeout_at(deadline, self.repeat_initialize(initialize)).await.map_err(|_| late())??;
         tracing::info!("the gateway lost the session; reopened it");
-        self.restore(&self.session.bound(), deadline).await;
+        self.restore(&self.session.snapshot(), deadline).await;
         Ok(())
     }
 
     /// Repeats the client's `initialize` and `notifications/initialized`.
-    async fn initialize_again(&self, initialize: Bytes) -> Result<(), Failure> {
+    async fn repeat_initialize(&self, initialize: Bytes) -> Result<(), BridgeError> {
         let failed = |reason| self.session_failure(reason);
         let Ok(Message::Request(request)) = jsonrpc::parse(&initialize, self.limits()) else {
             return Err(failed("the client sent no `initialize`".to_owned()));
         };
-        let asked = Asked::read(initialize.clone(), &request);
+        let asked = ClientRequest::read(initialize.clone(), &request);
         let never = CancellationToken::new();
-        match self.attempt(&asked, &Bound::default(), &never).await {
+        match self.attempt(&asked, &SessionSnapshot::default(), &never).await {
             Ok(Attempt::Answer { message, headers }) => {
                 let result = result_of(&message, self.answer_limits());
                 let result = result.ok_or_else(|| failed("the gateway rejected it".to_owned()))?;
@@ -366,23 +366,23 @@ impl Bridge {
         }
         if self.session.is_initialized() {
             let notification = jsonrpc::notification("notifications/initialized", None);
-            let sent = self.endpoint.post(self.session.bound().headers, notification).await;
+            let sent = self.endpoint.post(self.session.snapshot().headers, notification).await;
             sent.map_err(|lost| self.lost(lost))?;
         }
         Ok(())
     }
 
-    fn session_failure(&self, reason: String) -> Failure {
-        Failure::Session { gateway: self.endpoint.name(), reason }
+    fn session_failure(&self, reason: String) -> BridgeError {
+        BridgeError::Session { gateway: self.endpoint.name(), reason }
     }
 
     /// Restores the log level and the resource subscriptions of the session.
-    pub(super) async fn restore(&self, bound: &Bound, deadline: Instant) {
+    pub(super) async fn restore(&self, snapshot: &SessionSnapshot, deadline: Instant) {
         let restoring = async {
-            for body in self.session.kept() {
+            for body in self.session.state_changes() {
                 // The client already has its response, so errors are ignored.
-                if let Ok(response) = self.endpoint.post(bound.headers.clone(), body).await {
-                    let _ = self.whole(response.into_body()).await;
+                if let Ok(response) = self.endpoint.post(snapshot.headers.clone(), body).await {
+                    let _ = self.read_body(response.into_body()).await;
                 }
             }
         };
@@ -394,7 +394,7 @@ impl Bridge {
     }
 
     /// Lists the tools, for a call whose headers do not match the tool's current definition.
-    async fn list_tools(&self, call: &Asked) {
+    async fn list_tools(&self, call: &ClientRequest) {
         /// Maximum number of pages.
         const PAGES: usize = 100;
         let mut cursor: Option<String> = None;
@@ -403,9 +403,9 @@ impl Bridge {
             let Ok(Message::Request(request)) = jsonrpc::parse(&body, self.limits()) else {
                 return;
             };
-            let asked = Asked::read(body.clone(), &request);
+            let asked = ClientRequest::read(body.clone(), &request);
             let never = CancellationToken::new();
-            let attempt = self.attempt(&asked, &Bound::default(), &never).await;
+            let attempt = self.attempt(&asked, &SessionSnapshot::default(), &never).await;
             let Ok(Attempt::Answer { message, .. }) = attempt else { return };
             let Some(result) = result_of(&message, self.answer_limits()) else { return };
             self.params.learn(result);
@@ -416,8 +416,8 @@ impl Bridge {
         }
     }
 
-    fn lost(&self, lost: Lost) -> Failure {
-        Failure::lost(self.endpoint.name(), lost)
+    fn lost(&self, lost: SendError) -> BridgeError {
+        BridgeError::lost(self.endpoint.name(), lost)
     }
 
     fn answer_limits(&self) -> Limits {

@@ -8,11 +8,11 @@ use http::StatusCode;
 use retry_backoff::Backoff;
 use serde_json::value::RawValue;
 
-use super::endpoint::Lost;
+use super::endpoint::SendError;
 
 /// Why the gateway returned no response.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum BridgeError {
     /// The request was not sent.
     #[error(
 		"cannot reach {gateway}: {reason}. Start the gateway or correct --gateway, then repeat the \\
@@ -38,11 +38,11 @@ pub(super) enum Failure {
     NoResponse { gateway: String, reason: String },
 }
 
-impl Failure {
-    pub(super) fn lost(gateway: String, lost: Lost) -> Self {
+impl BridgeError {
+    pub(super) fn lost(gateway: String, lost: SendError) -> Self {
         match lost {
-            Lost::NotSent(reason) => Self::Unreachable { gateway, reason },
-            Lost::Unknown(reason) => Self::Unknown { gateway, reason },
+            SendError::NotSent(reason) => Self::Unreachable { gateway, reason },
+            SendError::Unknown(reason) => Self::Unknown { gateway, reason },
         }
     }
 
@@ -81,7 +81,7 @@ impl Failure {
 
 /// Why the bridge rejects a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Full {
+pub(super) enum LimitReached {
     #[error("the limit of {0} running requests is reached; wait for a response, then retry")]
     Requests(usize),
     #[error(
@@ -92,7 +92,7 @@ pub(super) enum Full {
     Id,
 }
 
-impl Full {
+impl LimitReached {
     pub(super) fn response(self, id: Id<'_>) -> Bytes {
         match self {
             Self::Id => error(Some(id), code::INVALID_REQUEST, "id-in-use", self.to_string()),

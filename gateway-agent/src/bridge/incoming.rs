@@ -17,7 +17,7 @@ use super::{params::ParamHeaders, running::Kind};
 use crate::mcp::META_VERSION;
 
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ClientRequest {
     pub(super) body: Bytes,
     id: Box<str>,
     pub(super) method: Box<str>,
@@ -27,7 +27,7 @@ pub(super) struct Asked {
     pub(super) acknowledged: AtomicBool,
 }
 
-impl Asked {
+impl ClientRequest {
     pub(super) fn read(body: Bytes, request: &Request<'_>) -> Self {
         let (id, method) = (request.id.as_raw().into(), request.method.as_ref().into());
         let version = stateless_version(&request.method, request.params);
@@ -44,7 +44,7 @@ impl Asked {
 
     pub(super) fn kind(&self) -> Kind {
         match &*self.method {
-            _ if !self.is_modern() => Kind::OfSession,
+            _ if !self.is_modern() => Kind::Session,
             "subscriptions/listen" => Kind::Subscription,
             _ => Kind::Stateless,
         }

@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Bridge,
-    exchange::{OPENING, is_stream},
+    exchange::{REOPEN_TIMEOUT, is_stream},
     failure::backoff,
-    session::Bound,
+    session::SessionSnapshot,
 };
 use crate::mcp::LAST_EVENT_HEADER;
 
@@ -20,9 +20,9 @@ impl Bridge {
         let mut changes = self.session.changes();
         loop {
             changes.mark_unchanged();
-            let bound = self.session.bound();
+            let snapshot = self.session.snapshot();
             tokio::select! {
-                () = self.follow(&bound) => {
+                () = self.follow(&snapshot) => {
                     // This gateway offers no stream, but a gateway with a new session may.
                     if changes.changed().await.is_err() {
                         return;
@@ -34,11 +34,11 @@ impl Bridge {
     }
 
     /// Reads the stream of one session. Returns if the gateway offers none.
-    async fn follow(&self, bound: &Bound) {
+    async fn follow(&self, snapshot: &SessionSnapshot) {
         let mut events = Events::new(self.sizes.response_bytes);
         let (mut has_failed, mut backoff) = (false, backoff());
         loop {
-            let mut headers = bound.headers.clone();
+            let mut headers = snapshot.headers.clone();
             let last_event = events.last_id().and_then(|id| HeaderValue::from_str(id).ok());
             let resumes = last_event.is_some();
             headers.extend(last_event.map(|id| (LAST_EVENT_HEADER, id)));
@@ -46,7 +46,7 @@ impl Bridge {
                 Ok(response) if is_stream(&response) => {
                     if has_failed {
                         // After a restart, the gateway knows the session but not its state.
-                        self.restore(bound, Instant::now() + OPENING).await;
+                        self.restore(snapshot, Instant::now() + REOPEN_TIMEOUT).await;
                     }
                     events.restart();
                     backoff.reset();
@@ -58,8 +58,8 @@ impl Bridge {
                         events = Events::new(self.sizes.response_bytes);
                         continue;
                     }
-                    StatusCode::NOT_FOUND if bound.has_session() => {
-                        if let Err(failure) = self.open_again(bound.generation).await {
+                    StatusCode::NOT_FOUND if snapshot.has_session() => {
+                        if let Err(failure) = self.reopen(snapshot.generation).await {
                             tracing::debug!("{failure}");
                         }
                         has_failed = true;

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 /// Maximum number of queued messages if the client does not read. Senders then wait.
-const WAITING: usize = 16;
+const QUEUE: usize = 16;
 
 /// The output to the client. Clones share it.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ impl Output {
     pub(super) fn start(
         stream: impl AsyncWrite + Unpin + Send + 'static,
     ) -> (Self, JoinHandle<io::Result<()>>) {
-        let (sender, receiver) = mpsc::channel(WAITING);
+        let (sender, receiver) = mpsc::channel(QUEUE);
         (Self(sender), tokio::spawn(write(stream, receiver)))
     }
 

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::failure::Full;
+use super::failure::LimitReached;
 
 /// Maximum number of running requests.
 const REQUESTS: usize = 256;
@@ -16,7 +16,7 @@ const REQUESTS: usize = 256;
 const BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct Running(Arc<Shared>);
+pub(super) struct RunningRequests(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -39,7 +39,7 @@ struct Entry {
 /// The kind of a request determines how it is cancelled and ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    OfSession,
+    Session,
     Stateless,
     /// A stateless request that ends only by cancellation.
     Subscription,
@@ -47,30 +47,30 @@ pub(super) enum Kind {
 
 /// A running request. Dropping the slot removes the request.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct RequestSlot {
     shared: Arc<Shared>,
     id: Box<str>,
     bytes: usize,
     pub(super) cancelled: CancellationToken,
 }
 
-impl Running {
-    pub(super) fn begin(&self, id: &str, bytes: usize, kind: Kind) -> Result<Slot, Full> {
+impl RunningRequests {
+    pub(super) fn begin(&self, id: &str, bytes: usize, kind: Kind) -> Result<RequestSlot, LimitReached> {
         let mut table = lock(&self.0.table);
         if table.requests.len() >= REQUESTS {
-            return Err(Full::Requests(REQUESTS));
+            return Err(LimitReached::Requests(REQUESTS));
         }
         // A single request may exceed the limit, since line length bounds it.
         if table.bytes > 0 && table.bytes + bytes > BYTES {
-            return Err(Full::Bytes(BYTES));
+            return Err(LimitReached::Bytes(BYTES));
         }
         if table.requests.contains_key(id) {
-            return Err(Full::Id);
+            return Err(LimitReached::Id);
         }
         let cancelled = CancellationToken::new();
         table.requests.insert(id.into(), Entry { cancelled: cancelled.clone(), kind });
         table.bytes += bytes;
-        Ok(Slot { shared: Arc::clone(&self.0), id: id.into(), bytes, cancelled })
+        Ok(RequestSlot { shared: Arc::clone(&self.0), id: id.into(), bytes, cancelled })
     }
 
     /// Cancels a request. Returns its kind, or `None` if it is not running.
@@ -99,7 +99,7 @@ impl Running {
     }
 }
 
-impl Drop for Slot {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         let mut table = lock(&self.shared.table);
         table.requests.remove(&self.id);
@@ -118,19 +118,19 @@ mod tests {
 
     #[test]
     fn requests_are_bounded_and_released() {
-        let running = Running::default();
+        let running = RunningRequests::default();
         let slots: Vec<_> = (0..REQUESTS)
             .map(|i| running.begin(&i.to_string(), 1, Kind::Stateless).unwrap())
             .collect();
-        assert_eq!(running.begin("x", 1, Kind::Stateless).unwrap_err(), Full::Requests(REQUESTS));
+        assert_eq!(running.begin("x", 1, Kind::Stateless).unwrap_err(), LimitReached::Requests(REQUESTS));
         drop(slots);
-        let large = running.begin("1", BYTES + 1, Kind::OfSession).unwrap();
-        assert_eq!(running.begin("2", 1, Kind::OfSession).unwrap_err(), Full::Bytes(BYTES));
-        assert_eq!(running.begin("1", 0, Kind::OfSession).unwrap_err(), Full::Bytes(BYTES));
-        assert_eq!((running.cancel("1"), running.cancel("2")), (Some(Kind::OfSession), None));
+        let large = running.begin("1", BYTES + 1, Kind::Session).unwrap();
+        assert_eq!(running.begin("2", 1, Kind::Session).unwrap_err(), LimitReached::Bytes(BYTES));
+        assert_eq!(running.begin("1", 0, Kind::Session).unwrap_err(), LimitReached::Bytes(BYTES));
+        assert_eq!((running.cancel("1"), running.cancel("2")), (Some(Kind::Session), None));
         assert!(large.cancelled.is_cancelled());
         drop(large);
         let _first = running.begin("1", 1, Kind::Stateless).unwrap();
-        assert_eq!(running.begin("1", 1, Kind::Stateless).unwrap_err(), Full::Id);
+        assert_eq!(running.begin("1", 1, Kind::Stateless).unwrap_err(), LimitReached::Id);
     }
 }

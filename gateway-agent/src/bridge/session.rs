@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
-use super::incoming::Asked;
+use super::incoming::ClientRequest;
 /// Maximum number of stored requests.
 const KEPT: usize = 1_000;
 /// The only protocol version with batches.
@@ -37,18 +37,18 @@ struct State {
     /// Whether the client has sent `notifications/initialized`.
     is_initialized: bool,
     /// Requests to repeat in a new session: the log level and resource subscriptions.
-    kept: BTreeMap<Box<str>, Bytes>,
+    state_changes: BTreeMap<Box<str>, Bytes>,
 }
 
 /// A snapshot of the session.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Bound {
+pub(super) struct SessionSnapshot {
     /// The session id and protocol version, once the session is open.
     pub(super) headers: HeaderMap,
     pub(super) generation: u64,
 }
 
-impl Bound {
+impl SessionSnapshot {
     pub(super) fn has_session(&self) -> bool {
         self.headers.contains_key(&SESSION_ID)
     }
@@ -71,9 +71,9 @@ impl Session {
         Self { state: Mutex::default(), opening: tokio::sync::Mutex::default(), generation }
     }
 
-    pub(super) fn bound(&self) -> Bound {
+    pub(super) fn snapshot(&self) -> SessionSnapshot {
         let state = self.state();
-        Bound { headers: state.headers.clone(), generation: *self.generation.borrow() }
+        SessionSnapshot { headers: state.headers.clone(), generation: *self.generation.borrow() }
     }
 
     /// Notifies of each new session.
@@ -101,7 +101,7 @@ impl Session {
     }
 
     /// The stored `initialize`, unless a newer session exists.
-    pub(super) fn to_open_again(&self, lost: u64) -> Option<Bytes> {
+    pub(super) fn initialize_for_reopen(&self, lost: u64) -> Option<Bytes> {
         if *self.generation.borrow() != lost {
             return None;
         }
@@ -122,7 +122,7 @@ impl Session {
     }
 
     /// Stores a request that changes the session's state.
-    pub(super) fn keep(&self, asked: &Asked, params: Option<&RawValue>) {
+    pub(super) fn store_state_change(&self, asked: &ClientRequest, params: Option<&RawValue>) {
         let uri = || params.and_then(read_object::<Watched>).map(|watched| watched.uri);
         let (key, is_end) = match &*asked.method {
             "logging/setLevel" => (Some(String::new()), false),
@@ -131,17 +131,17 @@ impl Session {
             _ => return,
         };
         let Some(key) = key else { return };
-        let kept = &mut self.state().kept;
+        let state_changes = &mut self.state().state_changes;
         if is_end {
-            kept.remove(key.as_str());
-        } else if kept.len() < KEPT {
-            kept.insert(key.into(), asked.body.clone());
+            state_changes.remove(key.as_str());
+        } else if state_changes.len() < KEPT {
+            state_changes.insert(key.into(), asked.body.clone());
         }
     }
 
     /// The requests that restore the state in a new session.
-    pub(super) fn kept(&self) -> Vec<Bytes> {
-        self.state().kept.values().cloned().collect()
+    pub(super) fn state_changes(&self) -> Vec<Bytes> {
+        self.state().state_changes.values().cloned().collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -19,8 +19,8 @@ use registry_core::{
 
 use super::{Batch, Confirmed, journal};
 use crate::{
-    admission::NotAdmitted,
-    files::{beside, directory, keep_as, remove, sync_directory, write_synced},
+    catalog_verifier::CatalogRejected,
+    files::{beside, directory, link_as, remove, sync_directory, write_synced},
 };
 
 /// Maximum file size, in bytes.
@@ -56,20 +56,20 @@ fn failed(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Cache
 
 /// Why a file of the copy is not used.
 #[derive(Debug, thiserror::Error)]
-enum Unusable {
+enum InvalidCacheFile {
     #[error("cannot read the file: {0}")]
     Io(#[from] io::Error),
     #[error("the file has {0} bytes; the maximum is {FILE_BYTES}")]
     TooLarge(u64),
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Invalid(Box<InvalidExport>),
     #[error("{0}")]
-    Refused(NotAdmitted),
+    Refused(CatalogRejected),
 }
 
 /// The state of the files.
 #[derive(Debug)]
-struct Base {
+struct WrittenState {
     registry: RegistryId,
     revision: Revision,
     snapshot_bytes: u64,
@@ -84,26 +84,26 @@ pub(super) struct Disk {
     /// `None` if the file system refused the lock; nothing is written without it.
     lock: Option<File>,
     /// The written state. `None` before the first write and after a failed one.
-    base: Option<Base>,
+    written: Option<WrittenState>,
     /// Whether the snapshot at `path` is valid and should be kept as the previous one.
-    is_current_good: bool,
+    is_current_valid: bool,
     /// The age of the loaded catalog.
     age: Option<Duration>,
 }
 
-struct Snapshot {
+struct LoadedSnapshot {
     catalog: Catalog,
     bytes: u64,
     age: Option<Duration>,
 }
 
-type Admit<'a> = &'a dyn Fn(&Catalog) -> Result<(), NotAdmitted>;
+type Verify<'a> = &'a dyn Fn(&Catalog) -> Result<(), CatalogRejected>;
 
 impl Disk {
     /// Locks the files, and loads the newest copy that verifies and is accepted.
     pub(super) fn open(
         path: &Path,
-        admit: impl Fn(&Catalog) -> Result<(), NotAdmitted>,
+        verify: impl Fn(&Catalog) -> Result<(), CatalogRejected>,
     ) -> Result<(Self, Option<Catalog>), CacheError> {
         let lock = match take_lock(path) {
             Ok(lock) => Some(lock),
@@ -117,42 +117,42 @@ impl Disk {
             Err(e) => return Err(e),
         };
         let path = path.to_owned();
-        let mut disk = Self { path, lock, base: None, is_current_good: false, age: None };
-        let catalog = disk.load(&admit);
+        let mut disk = Self { path, lock, written: None, is_current_valid: false, age: None };
+        let catalog = disk.load(&verify);
         Ok((disk, catalog))
     }
 
     /// Loads the newest valid copy, without a lock.
     pub(super) fn read(
         path: &Path,
-        admit: impl Fn(&Catalog) -> Result<(), NotAdmitted>,
+        verify: impl Fn(&Catalog) -> Result<(), CatalogRejected>,
     ) -> Option<Catalog> {
         let path = path.to_owned();
-        let mut disk = Self { path, lock: None, base: None, is_current_good: false, age: None };
-        disk.load(&admit)
+        let mut disk = Self { path, lock: None, written: None, is_current_valid: false, age: None };
+        disk.load(&verify)
     }
 
-    fn load(&mut self, admit: Admit<'_>) -> Option<Catalog> {
-        let current = load_snapshot(&self.path, admit);
-        self.is_current_good = current.is_some();
-        let previous = || load_snapshot(&beside(&self.path, ".previous"), admit);
-        let Snapshot { mut catalog, bytes: snapshot_bytes, age } = current.or_else(previous)?;
+    fn load(&mut self, verify: Verify<'_>) -> Option<Catalog> {
+        let current = load_snapshot(&self.path, verify);
+        self.is_current_valid = current.is_some();
+        let previous = || load_snapshot(&beside(&self.path, ".previous"), verify);
+        let LoadedSnapshot { mut catalog, bytes: snapshot_bytes, age } = current.or_else(previous)?;
         self.age = age;
-        let journal_bytes = self.replay(&mut catalog, admit);
+        let journal_bytes = self.replay(&mut catalog, verify);
         // A journal must not extend the previous snapshot.
-        if self.is_current_good {
+        if self.is_current_valid {
             let (registry, revision) = (catalog.registry().clone(), catalog.revision());
-            self.base = Some(Base { registry, revision, snapshot_bytes, journal_bytes });
+            self.written = Some(WrittenState { registry, revision, snapshot_bytes, journal_bytes });
         }
         Some(catalog)
     }
 
     /// Applies the journal's commits. `None`: the journal must not be extended.
-    fn replay(&mut self, catalog: &mut Catalog, admit: Admit<'_>) -> Option<u64> {
+    fn replay(&mut self, catalog: &mut Catalog, verify: Verify<'_>) -> Option<u64> {
         let path = beside(&self.path, ".log");
         let bytes = match read_bounded(&path) {
             Ok(bytes) => Bytes::from(bytes),
-            Err(Unusable::Io(e)) if e.kind() == io::ErrorKind::NotFound => return Some(0),
+            Err(InvalidCacheFile::Io(e)) if e.kind() == io::ErrorKind::NotFound => return Some(0),
             Err(e) => {
                 tracing::error!(path = %path.display(), "cache journal rejected: {e}");
                 return None;
@@ -167,7 +167,7 @@ impl Disk {
             tracing::warn!(%path, %revision, "rest of the cache journal rejected: {e}");
         }
         if revision > catalog.revision() {
-            if let Err(e) = admit(&replayed) {
+            if let Err(e) = verify(&replayed) {
                 tracing::error!(path = %path.display(), "cache journal rejected: {e}");
                 return None;
             }
@@ -188,16 +188,16 @@ impl Disk {
             self.lock = Some(take_lock(&self.path)?);
         }
         // After a failed write the files are in an unknown state and must be rewritten.
-        let base = self.base.take();
-        self.base = Some(match base.and_then(|base| self.append(base, batch).transpose()) {
+        let written = self.written.take();
+        self.written = Some(match written.and_then(|written| self.append(written, batch).transpose()) {
             Some(appended) => appended?,
             None => self.rewrite(&batch.catalog)?,
         });
-        self.date(batch.confirmed.map(Confirmed::age))
+        self.set_time(batch.confirmed.map(Confirmed::age))
     }
 
     /// Sets the modification time of the files to the time of the last confirmation.
-    pub(super) fn date(&self, age: Option<Duration>) -> Result<(), CacheError> {
+    pub(super) fn set_time(&self, age: Option<Duration>) -> Result<(), CacheError> {
         let Some(age) = age.filter(|_| self.lock.is_some()) else { return Ok(()) };
         for path in [self.path.clone(), beside(&self.path, ".log")] {
             match set_age(&path, age) {
@@ -211,14 +211,14 @@ impl Disk {
     }
 
     /// Appends the commits to the journal. `None`: the catalog must be rewritten.
-    fn append(&self, base: Base, batch: &Batch) -> Result<Option<Base>, CacheError> {
-        let Some((commits, length)) = batch.commits.as_ref().zip(base.journal_bytes) else {
+    fn append(&self, written: WrittenState, batch: &Batch) -> Result<Option<WrittenState>, CacheError> {
+        let Some((commits, length)) = batch.commits.as_ref().zip(written.journal_bytes) else {
             return Ok(None);
         };
         let catalog = &batch.catalog;
-        let fits = base.snapshot_bytes >= JOURNAL_FROM_BYTES
-            && base.registry == *catalog.registry()
-            && journal::leads(commits, base.revision, catalog.revision());
+        let fits = written.snapshot_bytes >= JOURNAL_FROM_BYTES
+            && written.registry == *catalog.registry()
+            && journal::are_consecutive(commits, written.revision, catalog.revision());
         let mut frames = Vec::new();
         let signed = |commit: &SealedCommit| {
             catalog.attestation().filter(|_| commit.revision() == catalog.revision())
@@ -227,29 +227,29 @@ impl Disk {
             return Ok(None);
         }
         let length = length + frames.len() as u64;
-        if length > base.snapshot_bytes / 2 {
+        if length > written.snapshot_bytes / 2 {
             return Ok(None);
         }
         let path = beside(&self.path, ".log");
         append_synced(&path, &frames).map_err(failed("append to", &path))?;
-        Ok(Some(Base { revision: catalog.revision(), journal_bytes: Some(length), ..base }))
+        Ok(Some(WrittenState { revision: catalog.revision(), journal_bytes: Some(length), ..written }))
     }
 
-    fn rewrite(&mut self, catalog: &Catalog) -> Result<Base, CacheError> {
+    fn rewrite(&mut self, catalog: &Catalog) -> Result<WrittenState, CacheError> {
         let bytes = write_export(catalog);
         let (path, new) = (&self.path, beside(&self.path, ".tmp"));
         write_synced(&new, &bytes).map_err(failed("write", &new))?;
-        if self.is_current_good && path.exists() {
+        if self.is_current_valid && path.exists() {
             let previous = beside(path, ".previous");
-            keep_as(path, &previous).map_err(failed("keep the previous copy as", &previous))?;
+            link_as(path, &previous).map_err(failed("keep the previous copy as", &previous))?;
         }
         fs::rename(&new, path).map_err(failed("replace", path))?;
-        self.is_current_good = true;
+        self.is_current_valid = true;
         sync_directory(path).map_err(failed("flush the directory of", path))?;
         // Frames older than the snapshot are ignored, so a failure is harmless.
         let journal = beside(path, ".log");
         remove(&journal).map_err(failed("remove", &journal))?;
-        Ok(Base {
+        Ok(WrittenState {
             registry: catalog.registry().clone(),
             revision: catalog.revision(),
             snapshot_bytes: bytes.len() as u64,
@@ -283,10 +283,10 @@ fn take_lock(path: &Path) -> Result<File, CacheError> {
 }
 
 /// Loads a snapshot. Logs why an existing one is rejected.
-fn load_snapshot(path: &Path, admit: Admit<'_>) -> Option<Snapshot> {
-    match read_snapshot(path, admit) {
+fn load_snapshot(path: &Path, verify: Verify<'_>) -> Option<LoadedSnapshot> {
+    match read_snapshot(path, verify) {
         Ok(loaded) => Some(loaded),
-        Err(Unusable::Io(e)) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(InvalidCacheFile::Io(e)) if e.kind() == io::ErrorKind::NotFound => None,
         Err(e) => {
             let path = path.display();
             tracing::error!(%path, "cached catalog rejected: {e}");
@@ -295,11 +295,11 @@ fn load_snapshot(path: &Path, admit: Admit<'_>) -> Option<Snapshot> {
     }
 }
 
-fn read_snapshot(path: &Path, admit: Admit<'_>) -> Result<Snapshot, Unusable> {
+fn read_snapshot(path: &Path, verify: Verify<'_>) -> Result<LoadedSnapshot, InvalidCacheFile> {
     let bytes = read_bounded(path)?;
-    let catalog = read_export(&bytes).map_err(|e| Unusable::Invalid(Box::new(e)))?;
-    admit(&catalog).map_err(Unusable::Refused)?;
-    Ok(Snapshot { catalog, bytes: bytes.len() as u64, age: age_of(path) })
+    let catalog = read_export(&bytes).map_err(|e| InvalidCacheFile::Invalid(Box::new(e)))?;
+    verify(&catalog).map_err(InvalidCacheFile::Refused)?;
+    Ok(LoadedSnapshot { catalog, bytes: bytes.len() as u64, age: age_of(path) })
 }
 
 fn set_age(path: &Path, age: Duration) -> io::Result<()> {
@@ -318,10 +318,10 @@ fn age_of(path: &Path) -> Option<Duration> {
     fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
 }
 
-fn read_bounded(path: &Path) -> Result<Vec<u8>, Unusable> {
+fn read_bounded(path: &Path) -> Result<Vec<u8>, InvalidCacheFile> {
     let size = fs::metadata(path)?.len();
     if size > FILE_BYTES {
-        return Err(Unusable::TooLarge(size));
+        return Err(InvalidCacheFile::TooLarge(size));
     }
     Ok(fs::read(path)?)
 }

@@ -21,7 +21,7 @@ const ATTESTATION: usize = 8 + 64;
 
 /// Why the rest of a journal is rejected.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Stopped {
+pub(super) enum JournalError {
     /// The file ends within a frame.
     #[error("the last frame is incomplete")]
     Torn,
@@ -32,13 +32,13 @@ pub(super) enum Stopped {
     #[error("a frame contains no commit")]
     Form,
     /// The commit does not continue the chain.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Commit(#[from] InvalidCommit),
     /// A document differs from the commit's digest.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Document(#[from] InvalidDocument),
     /// The commit does not follow the catalog.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Apply(#[from] ApplyError),
 }
 
@@ -47,7 +47,7 @@ pub(super) fn append(
     out: &mut Vec<u8>,
     commit: &SealedCommit,
     attestation: Option<&Attestation>,
-) -> Result<(), Stopped> {
+) -> Result<(), JournalError> {
     let mut body = Vec::from(commit.chain().as_bytes().as_slice());
     push_part(&mut body, commit.bytes())?;
     for document in commit.documents() {
@@ -57,22 +57,22 @@ pub(super) fn append(
         body.extend_from_slice(&time.as_millis().to_le_bytes());
         body.extend_from_slice(signature);
     }
-    let length = u32::try_from(body.len()).map_err(|_| Stopped::Form)?;
+    let length = u32::try_from(body.len()).map_err(|_| JournalError::Form)?;
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(Digest::of(&body).as_bytes());
     out.extend_from_slice(&body);
     Ok(())
 }
 
-fn push_part(body: &mut Vec<u8>, part: &[u8]) -> Result<(), Stopped> {
-    let length = u32::try_from(part.len()).map_err(|_| Stopped::Form)?;
+fn push_part(body: &mut Vec<u8>, part: &[u8]) -> Result<(), JournalError> {
+    let length = u32::try_from(part.len()).map_err(|_| JournalError::Form)?;
     body.extend_from_slice(&length.to_le_bytes());
     body.extend_from_slice(part);
     Ok(())
 }
 
 /// Applies the frames that follow the catalog, and skips older ones.
-pub(super) fn replay(catalog: &mut Catalog, journal: Bytes) -> Result<(), Stopped> {
+pub(super) fn replay(catalog: &mut Catalog, journal: Bytes) -> Result<(), JournalError> {
     let mut rest = journal;
     while !rest.is_empty() {
         let body = take_frame(&mut rest)?;
@@ -81,18 +81,18 @@ pub(super) fn replay(catalog: &mut Catalog, journal: Bytes) -> Result<(), Stoppe
     Ok(())
 }
 
-fn take_frame(rest: &mut Bytes) -> Result<Bytes, Stopped> {
+fn take_frame(rest: &mut Bytes) -> Result<Bytes, JournalError> {
     if rest.len() < HEADER {
-        return Err(Stopped::Torn);
+        return Err(JournalError::Torn);
     }
     let mut header = rest.split_to(HEADER);
-    let length = take_length(&mut header).ok_or(Stopped::Torn)?;
+    let length = take_length(&mut header).ok_or(JournalError::Torn)?;
     if rest.len() < length {
-        return Err(Stopped::Torn);
+        return Err(JournalError::Torn);
     }
     let body = rest.split_to(length);
     if Digest::of(&body).as_bytes().as_slice() != header {
-        return Err(Stopped::Checksum);
+        return Err(JournalError::Checksum);
     }
     Ok(body)
 }
@@ -108,12 +108,12 @@ fn take_part(body: &mut Bytes) -> Option<Bytes> {
     (length <= body.len()).then(|| body.split_to(length))
 }
 
-fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), Stopped> {
+fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), JournalError> {
     if body.len() < HASH {
-        return Err(Stopped::Form);
+        return Err(JournalError::Form);
     }
-    let chain: [u8; HASH] = (*body.split_to(HASH)).try_into().map_err(|_| Stopped::Form)?;
-    let bytes = take_part(&mut body).ok_or(Stopped::Form)?;
+    let chain: [u8; HASH] = (*body.split_to(HASH)).try_into().map_err(|_| JournalError::Form)?;
+    let bytes = take_part(&mut body).ok_or(JournalError::Form)?;
     let commit = SealedCommit::parse(&bytes)?;
     if commit.revision <= catalog.revision() {
         return Ok(());
@@ -122,7 +122,7 @@ fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), Stopped> {
     let chain = ChainHash::from_bytes(chain);
     let attestation = take_attestation(&mut body)?;
     if !body.is_empty() {
-        return Err(Stopped::Form);
+        return Err(JournalError::Form);
     }
     let sealed = SealedCommit::verify(&catalog.chain(), bytes, chain, documents)?;
     catalog.apply(&sealed)?;
@@ -130,21 +130,21 @@ fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), Stopped> {
     Ok(())
 }
 
-fn take_attestation(body: &mut Bytes) -> Result<Option<Attestation>, Stopped> {
+fn take_attestation(body: &mut Bytes) -> Result<Option<Attestation>, JournalError> {
     if body.len() != ATTESTATION {
         return Ok(None);
     }
-    let form = |_| Stopped::Form;
+    let form = |_| JournalError::Form;
     let time = i64::from_le_bytes((*body.split_to(8)).try_into().map_err(form)?);
     let signature = (*body.split_off(0)).try_into().map_err(form)?;
     Ok(Some(Attestation { time: Timestamp::from_millis(time), signature }))
 }
 
-fn documents(changes: &[Change], body: &mut Bytes) -> Result<Vec<Arc<Document>>, Stopped> {
+fn documents(changes: &[Change], body: &mut Bytes) -> Result<Vec<Arc<Document>>, JournalError> {
     let mut documents = Vec::new();
     for Change { key, action } in changes {
         if let Action::Register { digest, .. } = action {
-            let bytes = take_part(body).ok_or(Stopped::Form)?;
+            let bytes = take_part(body).ok_or(JournalError::Form)?;
             documents.push(Arc::new(Document::verify(key.kind, bytes, *digest)?));
         }
     }
@@ -152,7 +152,7 @@ fn documents(changes: &[Change], body: &mut Bytes) -> Result<Vec<Arc<Document>>,
 }
 
 /// Whether the commits are consecutive from one revision to another.
-pub(super) fn leads(commits: &[SealedCommit], from: Revision, to: Revision) -> bool {
+pub(super) fn are_consecutive(commits: &[SealedCommit], from: Revision, to: Revision) -> bool {
     let mut at = from;
     commits.iter().all(|commit| {
         let follows = commit.revision() == at.next();

@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 use super::{Cache, DiskState, disk::Disk};
 
 /// Delay that combines bursts of changes.
-const GATHER: Duration = Duration::from_millis(200);
+const BATCH_DELAY: Duration = Duration::from_millis(200);
 /// Delay before a failed write is retried.
 const RETRY: Duration = Duration::from_secs(5);
 /// Interval of updates to the files' modification times.
-const DATE: Duration = Duration::from_secs(10);
+const TIME_UPDATE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Keeps the copy on disk up to date.
 #[derive(Debug)]
@@ -37,20 +37,20 @@ impl Writer {
             tokio::select! {
                 () = stop.cancelled() => break,
                 // Cannot end: the writer's own cache keeps the channel open.
-                _ = catalog.changed() => pause(GATHER, &stop).await,
-                () = sleep(DATE) => self.date().await,
+                _ = catalog.changed() => pause(BATCH_DELAY, &stop).await,
+                () = sleep(TIME_UPDATE_INTERVAL) => self.set_time().await,
             }
         }
         self.flush().await;
-        self.date().await;
+        self.set_time().await;
     }
 
     /// Updates the modification times. After a failure, the files look older at the next start.
-    async fn date(&mut self) {
+    async fn set_time(&mut self) {
         let Some(confirmed) = self.cache.confirmed_on_disk() else { return };
         let Some(disk) = self.disk.take() else { return };
         let dated = tokio::task::spawn_blocking(move || {
-            if let Err(e) = disk.date(Some(confirmed.age())) {
+            if let Err(e) = disk.set_time(Some(confirmed.age())) {
                 tracing::debug!("cannot set the modification time of the cache: {e}");
             }
             disk
@@ -79,8 +79,8 @@ impl Writer {
                 if std::mem::take(&mut self.is_failing) {
                     tracing::info!(%revision, "writing the cache to disk works again");
                 }
-                self.cache.note_disk(DiskState::Ok);
-                self.cache.note_persisted(revision);
+                self.cache.set_disk_state(DiskState::Ok);
+                self.cache.set_persisted(revision);
                 true
             }
             Err(e) => {
@@ -91,8 +91,8 @@ impl Writer {
     }
 
     fn failed(&mut self, reason: &str) {
-        self.cache.want_whole();
-        self.cache.note_disk(DiskState::Failing(reason.to_owned()));
+        self.cache.request_rewrite();
+        self.cache.set_disk_state(DiskState::Failing(reason.to_owned()));
         metrics::counter!("gateway_cache_write_failures_total").increment(1);
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::error!(

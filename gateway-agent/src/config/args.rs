@@ -177,24 +177,24 @@ pub struct InitArgs {
 
 impl Args {
     /// Parses the command line. Invalid arguments end the process with exit code 2.
-    pub fn of_process() -> Self {
-        let parsed = Self::from_arg_matches(&Self::shown().get_matches());
+    pub fn parse_process() -> Self {
+        let parsed = Self::from_arg_matches(&Self::parser().get_matches());
         parsed.unwrap_or_else(|e| e.exit())
     }
 
     /// The parser. `config init` hides the flags of the gateway.
-    fn shown() -> clap::Command {
+    fn parser() -> clap::Command {
         let mut command = Self::command();
         command.build();
-        let is_of_gateway = |arg: &Arg| !matches!(arg.get_id().as_str(), "path" | "force" | "help");
+        let is_gateway_flag = |arg: &Arg| !matches!(arg.get_id().as_str(), "path" | "force" | "help");
         command.mut_subcommand("config", |config| {
             let config = config.mut_args(|arg| {
-                let is_hidden = is_of_gateway(&arg);
+                let is_hidden = is_gateway_flag(&arg);
                 arg.hide(is_hidden)
             });
             config.mut_subcommand("init", |init| {
                 init.mut_args(|arg| {
-                    let is_hidden = is_of_gateway(&arg);
+                    let is_hidden = is_gateway_flag(&arg);
                     arg.hide(is_hidden)
                 })
             })

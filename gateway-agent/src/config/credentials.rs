@@ -17,7 +17,7 @@ pub(super) fn read_section(
 ) -> Credentials {
     let (token_file, ca) = (tls::file(section, "tokenFile"), tls::file(section, "caFile"));
     let identity = tls::identity(section);
-    let is_plaintext_fine = section.switch("plaintextToken", false);
+    let allows_plaintext = section.switch("plaintextToken", false);
     let given = args.registry_token.clone().map(|token| Token::Text(token.expose().to_owned()));
     let credentials = Credentials { token: given.or(token_file.map(Token::File)), ca, identity };
     if let Err(e) = credentials.authorization() {
@@ -26,8 +26,8 @@ pub(super) fn read_section(
     if let Err(e) = credentials.roots().and(credentials.certificate()) {
         problems.at(0, "registry", format!("cannot read a certificate: {e}"));
     }
-    let is_told = credentials.token.is_some();
-    if is_told && !is_plaintext_fine && source.is_some_and(|source| !is_private(source)) {
+    let has_token = credentials.token.is_some();
+    if has_token && !allows_plaintext && source.is_some_and(|source| !is_private(source)) {
 		let message = "the token would cross the network in plain text; use grpcs:// or \\
 					   https://, or set `plaintextToken: true` if the network is trusted";
         problems.at(0, "registry.source", message.to_owned());

@@ -10,7 +10,7 @@ use registry_jwt::{ASYMMETRIC, Algorithm, Settings, Source};
 use super::read::{Field, Section};
 use crate::identity::{
     certificate::SpiffePattern,
-    settings::{ApiKeyConfig, CertificatesConfig, IdentityConfig, JwtConfig, ProofsConfig},
+    settings::{ApiKeyConfig, CertificatesConfig, IdentityConfig, JwtConfig, AuthenticationConfig},
 };
 
 const DEFAULT_ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
@@ -19,16 +19,16 @@ const DEFAULT_CLAIMS: [&str; 2] = ["agent", "agent_name"];
 /// Maximum number of API keys. Every request with a key is compared with all of them.
 const KEYS: usize = 1_000;
 
-pub(super) fn read(root: &Section<'_>, asks_certificates: bool) -> (IdentityConfig, ProofsConfig) {
+pub(super) fn read(root: &Section<'_>, requires_certificates: bool) -> (IdentityConfig, AuthenticationConfig) {
     let section = root.section("identity");
     let default = IdentityConfig::default();
     let claims = IdentityConfig {
         trust_headers: section.switch("trustHeaders", default.trust_headers),
         scope_by_client_info: section.switch("scopeByClientInfo", default.scope_by_client_info),
     };
-    let proofs = ProofsConfig {
+    let authentication = AuthenticationConfig {
         required: section.switch("required", false),
-        trusted_hops: section.parsed("trustedHops", hop),
+        trusted_proxies: section.parsed("trustedProxies", proxy),
         resource: section.find("resource").and_then(|field| field.parse(resource)),
         jwt: section.find("jwt").and_then(|field| jwt(field.section())),
         api_keys: api_keys(&section),
@@ -36,39 +36,39 @@ pub(super) fn read(root: &Section<'_>, asks_certificates: bool) -> (IdentityConf
         scopes: section.lists("scopes"),
         implied_scopes: section.lists("impliedScopes"),
     };
-    check(&section, claims, &proofs, asks_certificates);
+    check(&section, claims, &authentication, requires_certificates);
     section.finish();
-    (claims, proofs)
+    (claims, authentication)
 }
 
 /// Checks combinations of settings.
 fn check(
     section: &Section<'_>,
     claims: IdentityConfig,
-    proofs: &ProofsConfig,
-    asks_certificates: bool,
+    authentication: &AuthenticationConfig,
+    requires_certificates: bool,
 ) {
-    if proofs.certificates.is_some() && !asks_certificates {
+    if authentication.certificates.is_some() && !requires_certificates {
         section.problem("`mtls` needs `tls.clientCaFile`, which requests client certificates");
     }
-    let believes_headers = claims.trust_headers || !proofs.trusted_hops.is_empty();
-    if proofs.required
-        && !proofs.takes_bearers()
-        && proofs.certificates.is_none()
+    let believes_headers = claims.trust_headers || !authentication.trusted_proxies.is_empty();
+    if authentication.required
+        && !authentication.accepts_bearer_tokens()
+        && authentication.certificates.is_none()
         && !believes_headers
     {
         section.problem(
 			"`required` rejects every caller: no authentication method is configured; add `jwt`, \\
-			 `apiKeys`, `mtls` or `trustedHops`",
+			 `apiKeys`, `mtls` or `trustedProxies`",
         );
     }
-    if !proofs.scopes.is_empty() && !proofs.takes_bearers() {
+    if !authentication.scopes.is_empty() && !authentication.accepts_bearer_tokens() {
         section.problem("`scopes` needs `jwt` or `apiKeys`, the only credentials with scopes");
     }
-    let named = proofs.scopes.values().chain(proofs.implied_scopes.values()).flatten();
-    let keys = proofs.api_keys.iter().flat_map(|key| &key.scopes);
-    let required = proofs.jwt.iter().flat_map(|jwt| &jwt.required_scopes);
-    for scope in named.chain(proofs.implied_scopes.keys()).chain(keys).chain(required) {
+    let named = authentication.scopes.values().chain(authentication.implied_scopes.values()).flatten();
+    let keys = authentication.api_keys.iter().flat_map(|key| &key.scopes);
+    let required = authentication.jwt.iter().flat_map(|jwt| &jwt.required_scopes);
+    for scope in named.chain(authentication.implied_scopes.keys()).chain(keys).chain(required) {
         if !is_scope(scope) {
             section.problem(format!("`{scope}` is not a scope: use visible ASCII without `\"` and `\\`"));
         }
@@ -80,7 +80,7 @@ pub(super) fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\'))
 }
 
-fn hop(text: &str) -> Result<IpNet, String> {
+fn proxy(text: &str) -> Result<IpNet, String> {
     let alone = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse::<IpNet>().or_else(|_| alone()).map_err(|_| {
         format!("`{text}` is not an address or network; use the form 10.0.0.7 or 10.0.0.0/8")

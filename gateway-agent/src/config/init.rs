@@ -14,7 +14,7 @@ pub const TEMPLATE: &str = include_str!("template.yaml");
 
 /// Why the file was not written.
 #[derive(Debug, thiserror::Error)]
-pub enum NotWritten {
+pub enum InitError {
     /// The file exists, and `--force` is absent.
     #[error("{} exists; overwrite it with --force", .0.display())]
     Exists(PathBuf),
@@ -31,7 +31,7 @@ pub enum NotWritten {
     },
 }
 
-impl NotWritten {
+impl InitError {
     /// Whether other arguments avoid the error.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Exists(_) | Self::Directory(_))
@@ -39,18 +39,18 @@ impl NotWritten {
 }
 
 /// Writes the template to a new file, or to standard output.
-pub fn init(args: &InitArgs) -> Result<(), NotWritten> {
-    let failed = |source| NotWritten::Io { path: args.path.clone(), source };
+pub fn init(args: &InitArgs) -> Result<(), InitError> {
+    let failed = |source| InitError::Io { path: args.path.clone(), source };
     if args.path == Path::new("-") {
         return io::stdout().write_all(TEMPLATE.as_bytes()).map_err(failed);
     }
     if args.path.is_dir() {
-        return Err(NotWritten::Directory(args.path.clone()));
+        return Err(InitError::Directory(args.path.clone()));
     }
     let mut options = File::options();
     options.write(true).truncate(args.force).create(args.force).create_new(!args.force);
     let mut file = options.open(&args.path).map_err(|source| match source.kind() {
-        io::ErrorKind::AlreadyExists => NotWritten::Exists(args.path.clone()),
+        io::ErrorKind::AlreadyExists => InitError::Exists(args.path.clone()),
         _ => failed(source),
     })?;
     file.write_all(TEMPLATE.as_bytes()).map_err(failed)?;

@@ -17,8 +17,8 @@ use registry_core::{
 use registry_tls::ServerFiles;
 
 use super::{
-    Args, CONTRACTS, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_REQUEST_BYTES, InvalidConfig, Problem,
-    RegistryConfig, VIOLATIONS, credentials, identity, mcp_servers,
+    Args, CONTRACT_MODES, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_REQUEST_BYTES, InvalidConfig, Problem,
+    RegistryConfig, VIOLATION_MODES, credentials, identity, mcp_servers,
     problem::Problems,
     reach,
     read::Section,
@@ -45,10 +45,10 @@ const DEFAULT_POLL: Duration = Duration::from_secs(10);
 const DEFAULT_DRAIN_NOTICE: Duration = Duration::from_millis(200);
 
 /// Values of `validation.startup.*`.
-const FINDINGS: &[(&str, Mode)] =
+const FINDING_MODES: &[(&str, Mode)] =
     &[("error", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
 /// Values of `validation.runtime.unknownCaller` and `undeclaredDependency`.
-const ACCESSES: &[(&str, Access)] =
+const ACCESS_MODES: &[(&str, Access)] =
     &[("allow", Access::Allow), ("warn", Access::Warn), ("deny", Access::Deny)];
 
 impl Config {
@@ -104,20 +104,20 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let servers = mcp_servers::read(problems, &root, args);
     let has_servers = args.mcp_servers.is_some() || root.find("mcpServers").is_some();
     let registry = registry(problems, &root, args, has_servers);
-    let asks = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-    let (identity, proofs) = identity::read(&root, asks);
-    let mut targets = target::read(&root, &proofs);
+    let requires_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    let (identity, authentication) = identity::read(&root, requires_certificates);
+    let mut targets = target::read(&root, &authentication);
     let mcp_servers = servers.map(|servers| servers.join(&mut targets));
     let variables = variables(&root);
     let limits = limits(&root);
-    let admin = seeing::admin(&root);
-    let tracing = seeing::tracing(&root, admin.is_some());
+    let admin = observability::admin(&root);
+    let tracing = observability::tracing(&root, admin.is_some());
     let drain_notice = root.find("drainNotice").and_then(|field| field.parse(parse_duration));
     let drain_timeout =
         drain_timeout(&root, tool_limits::longest_call(&limits.upstream, &limits.tools));
     let session_key_file = session_key_file(&root);
-    let allowed_origins = root.parsed("allowedOrigins", reach::origin);
-    let allowed_hosts = root.parsed("allowedHosts", reach::host);
+    let allowed_origins = root.parsed("allowedOrigins", origins::origin);
+    let allowed_hosts = root.parsed("allowedHosts", origins::host);
     root.finish();
     Some(Config {
         args: args.clone(),
@@ -128,7 +128,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         allowed_hosts,
         registry: registry?,
         identity,
-        proofs,
+        authentication,
         targets,
         mcp_servers,
         variables,
@@ -196,8 +196,8 @@ fn listen(
     };
     let written = root.find("listen").and_then(|field| field.parse(form));
     let listen = args.listen.or(written).unwrap_or(DEFAULT_LISTEN);
-    let asks = tls.is_some_and(|tls| tls.client_ca.is_some());
-    if !listen.ip().is_loopback() && !asks && !args.insecure {
+    let requires_certificates = tls.is_some_and(|tls| tls.client_ca.is_some());
+    if !listen.ip().is_loopback() && !requires_certificates && !args.insecure {
         let message = format!(
 			"{listen} can be reached from other machines, and callers need no certificate; set \\
 			 `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure"
@@ -259,9 +259,9 @@ fn startup(validation: &Section<'_>) -> StartupValidation {
     let section = validation.section("startup");
     let default = StartupValidation::default();
     let startup = StartupValidation {
-        missing_entity: section.choice("missingEntity", FINDINGS, default.missing_entity),
-        deprecated_entity: section.choice("deprecatedEntity", FINDINGS, default.deprecated_entity),
-        unused_schema: section.choice("unusedSchema", FINDINGS, default.unused_schema),
+        missing_entity: section.choice("missingEntity", FINDING_MODES, default.missing_entity),
+        deprecated_entity: section.choice("deprecatedEntity", FINDING_MODES, default.deprecated_entity),
+        unused_schema: section.choice("unusedSchema", FINDING_MODES, default.unused_schema),
     };
     section.finish();
     startup
@@ -272,15 +272,15 @@ fn runtime(validation: &Section<'_>) -> (RuntimeValidation, Vec<ToolValidation>)
     let default = RuntimeValidation::default();
     let undeclared = default.undeclared_dependency;
     let runtime = RuntimeValidation {
-        input_validation: section.choice("inputValidation", VIOLATIONS, default.input_validation),
+        input_validation: section.choice("inputValidation", VIOLATION_MODES, default.input_validation),
         output_validation: section.choice(
             "outputValidation",
-            VIOLATIONS,
+            VIOLATION_MODES,
             default.output_validation,
         ),
-        contract_drift: section.choice("contractDrift", CONTRACTS, default.contract_drift),
-        unknown_caller: section.choice("unknownCaller", ACCESSES, default.unknown_caller),
-        undeclared_dependency: section.choice("undeclaredDependency", ACCESSES, undeclared),
+        contract_drift: section.choice("contractDrift", CONTRACT_MODES, default.contract_drift),
+        unknown_caller: section.choice("unknownCaller", ACCESS_MODES, default.unknown_caller),
+        undeclared_dependency: section.choice("undeclaredDependency", ACCESS_MODES, undeclared),
     };
     let tools = tools::read(&section);
     section.finish();

@@ -33,7 +33,7 @@ impl Config {
     }
 
     /// Returns this configuration with the started values of the settings that need a restart.
-    pub fn as_served(self, started: &Self) -> Self {
+    pub fn with_started_values(self, started: &Self) -> Self {
         let limits = UpstreamLimits { sessions: started.limits.sessions, ..self.limits };
         let (runtime, tools) = (self.registry.runtime, self.registry.tools);
         let registry = RegistryConfig { runtime, tools, ..started.registry.clone() };

@@ -20,10 +20,10 @@ use super::{
     read::{Field, Section},
     secret, tls,
 };
-use crate::identity::settings::ProofsConfig;
+use crate::identity::settings::AuthenticationConfig;
 
 /// Headers that the gateway sets itself. The prefix `mcp-` is reserved for the protocol, too.
-const OWN_HEADERS: [&str; 14] = [
+const RESERVED_HEADERS: [&str; 14] = [
     "a2a-version",
     "accept",
     "connection",
@@ -41,14 +41,14 @@ const OWN_HEADERS: [&str; 14] = [
 ];
 
 /// Reads all targets. Invalid ones are skipped and reported.
-pub(super) fn read(root: &Section<'_>, proofs: &ProofsConfig) -> Vec<TargetConfig> {
+pub(super) fn read(root: &Section<'_>, authentication: &AuthenticationConfig) -> Vec<TargetConfig> {
     let items = root.find("targets").map(|field| field.list()).unwrap_or_default();
     let mut servers = HashSet::new();
     let mut prefixes: HashMap<Prefix, Name> = HashMap::new();
     let mut targets = Vec::new();
     for item in items {
         let Some(target) = target(&item) else { continue };
-        if proofs.jwt.is_none() && target.transport.grant() == Some(Grant::TokenExchange) {
+        if authentication.jwt.is_none() && target.transport.grant() == Some(Grant::TokenExchange) {
             item.problem(
                 "`tokenExchange` needs `identity.jwt`, because it exchanges the tokens of callers",
             );
@@ -197,7 +197,7 @@ pub(super) fn check_header(name: &str, value: &SecretSource) -> Result<(), Strin
         return Err(format!("`{name}` is not a header name"));
     }
     let lower = name.to_ascii_lowercase();
-    if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
+    if RESERVED_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
         return Err(format!("the gateway sets the header `{name}` itself; remove it"));
     }
     if value.read().is_ok_and(|value| value.parse::<HeaderValue>().is_err()) {

@@ -4,7 +4,7 @@
 use gateway_policy::{ToolSelector, ToolValidation};
 
 use super::{
-    CONTRACTS, VIOLATIONS,
+    CONTRACT_MODES, VIOLATION_MODES,
     read::{Field, Section},
 };
 
@@ -37,8 +37,8 @@ fn entry(item: &Field<'_>) -> Option<ToolValidation> {
     let tool = section.require("tool", "set it to a tool: NAME or NAME@VERSION");
     let tool = tool.and_then(|field| field.parse(str::parse));
     let [input, output] = ["inputValidation", "outputValidation"]
-        .map(|name| section.find(name).and_then(|field| field.choice(VIOLATIONS)));
-    let contract = section.find("contractDrift").and_then(|field| field.choice(CONTRACTS));
+        .map(|name| section.find(name).and_then(|field| field.choice(VIOLATION_MODES)));
+    let contract = section.find("contractDrift").and_then(|field| field.choice(CONTRACT_MODES));
     section.finish();
     Some(ToolValidation { tool: tool?, input, output, contract })
 }

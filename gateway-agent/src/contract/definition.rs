@@ -15,7 +15,7 @@ use serde_json::{Value, value::RawValue};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Part {
+pub enum DefinitionPart {
     /// The title for people.
     Title,
     /// The description for models.
@@ -33,7 +33,7 @@ pub enum Part {
     Meta,
 }
 
-impl Part {
+impl DefinitionPart {
     /// All parts.
     pub const ALL: [Self; 7] = [
         Self::Title,
@@ -87,22 +87,22 @@ impl Part {
 
 /// The digests of a definition's parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Fingerprint(BTreeMap<Part, Digest>);
+#[serde(decode_cursor)]
+pub struct Fingerprint(BTreeMap<DefinitionPart, Digest>);
 
 impl Fingerprint {
     /// Computes the digests of an upstream's definition.
-    pub fn of(definition: &RawValue) -> Self {
+    pub fn from_definition(definition: &RawValue) -> Self {
         let Ok(members) = Object::parse(definition) else {
             // Its members are ambiguous, so all parts have the digest of the whole text.
             let whole = Digest::of(definition.get().as_bytes());
-            return Self(Part::ALL.into_iter().map(|part| (part, whole)).collect());
+            return Self(DefinitionPart::ALL.into_iter().map(|part| (part, whole)).collect());
         };
-        let digest = |part: Part| {
+        let digest = |part: DefinitionPart| {
             let text = members.find(part.as_str())?.get();
             (text != "null").then(|| (part, digest_of(text)))
         };
-        Self(Part::ALL.into_iter().filter_map(digest).collect())
+        Self(DefinitionPart::ALL.into_iter().filter_map(digest).collect())
     }
 
     /// The digest of all parts.
@@ -113,17 +113,17 @@ impl Fingerprint {
 
     /// The fingerprint without parts that earlier releases ignored.
     pub(super) fn without_later_parts(&self) -> Self {
-        let is_earlier = |(part, _): &(&Part, &Digest)| !Part::LATER.contains(part);
+        let is_earlier = |(part, _): &(&DefinitionPart, &Digest)| !DefinitionPart::LATER.contains(part);
         Self(self.0.iter().filter(is_earlier).map(|(part, digest)| (*part, *digest)).collect())
     }
 
     /// Adds the parts that earlier releases ignored.
     pub(super) fn add_later_parts(&mut self, seen: &Self) {
-        let later = Part::LATER.into_iter().filter_map(|part| Some((part, seen.part(part)?)));
+        let later = DefinitionPart::LATER.into_iter().filter_map(|part| Some((part, seen.part(part)?)));
         self.0.extend(later);
     }
 
-    pub fn part(&self, part: Part) -> Option<Digest> {
+    pub fn part(&self, part: DefinitionPart) -> Option<Digest> {
         self.0.get(&part).copied()
     }
 }

@@ -1,12 +1,12 @@
-//! Names, help texts and labels of contract metrics. All label values are fixed.
+//! The metrics of contracts.
 
 use std::collections::BTreeMap;
 
-use metrics::{counter, describe_counter, describe_gauge, gauge};
+use metrics::{counter, gauge};
 
 use super::{
-    definition::Part,
-    judge::{DriftClass, Judgement, State},
+    definition::DefinitionPart,
+    comparison::{DriftClass, ContractStatus, ContractState},
 };
 
 const TOOLS: &str = "gateway_contract_tools";
@@ -14,32 +14,24 @@ const QUARANTINED: &str = "gateway_contract_quarantined_tools";
 const DRIFT: &str = "gateway_contract_drift";
 const CHANGES: &str = "gateway_contract_changes_total";
 
-/// Registers the help texts.
-pub(super) fn describe() {
-    describe_gauge!(TOOLS, "Tools by the state of their contract.");
-    describe_gauge!(QUARANTINED, "Quarantined tools.");
-    describe_gauge!(DRIFT, "Tools with a changed definition, by part and class.");
-    describe_counter!(CHANGES, "Changes of contract states by new state.");
-}
-
-pub(super) fn count_change(to: State) {
+pub(super) fn count_change(to: ContractState) {
     counter!(CHANGES, "state" => to.as_str()).increment(1);
 }
 
-pub(super) fn set<'a>(judged: impl Iterator<Item = &'a Judgement>, quarantined: usize) {
-    let mut states = BTreeMap::<State, u32>::new();
-    let mut parts = BTreeMap::<(Part, DriftClass), u32>::new();
-    for judgement in judged {
-        *states.entry(judgement.state).or_default() += 1;
-        for drift in &judgement.drift {
+pub(super) fn set<'a>(compared: impl Iterator<Item = &'a ContractStatus>, quarantined: usize) {
+    let mut states = BTreeMap::<ContractState, u32>::new();
+    let mut parts = BTreeMap::<(DefinitionPart, DriftClass), u32>::new();
+    for status in compared {
+        *states.entry(status.state).or_default() += 1;
+        for drift in &status.drift {
             *parts.entry((drift.part, drift.class)).or_default() += 1;
         }
     }
-    for state in State::ALL {
+    for state in ContractState::ALL {
         let tools = states.get(&state).copied().unwrap_or_default();
         gauge!(TOOLS, "state" => state.as_str()).set(tools);
     }
-    for (part, class) in Part::ALL.into_iter().flat_map(|p| DriftClass::ALL.map(|c| (p, c))) {
+    for (part, class) in DefinitionPart::ALL.into_iter().flat_map(|p| DriftClass::ALL.map(|c| (p, c))) {
         let tools = parts.get(&(part, class)).copied().unwrap_or_default();
         gauge!(DRIFT, "part" => part.as_str(), "class" => class.as_str()).set(tools);
     }

@@ -15,32 +15,32 @@ use serde::Serialize;
 
 /// The violations of one tool.
 #[derive(Debug, Default, Serialize)]
-pub struct Observed {
+pub struct ViolationCounter {
     /// Calls whose arguments violate the input schema.
     arguments: AtomicU64,
     /// Results that violate the output schema.
     results: AtomicU64,
 }
 
-impl Observed {
-    pub fn note_arguments(&self) {
+impl ViolationCounter {
+    pub fn count_arguments(&self) {
         self.arguments.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn note_result(&self) {
+    pub fn count_result(&self) {
         self.results.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn is_any(&self) -> bool {
+    pub fn has_violations(&self) -> bool {
         self.arguments.load(Ordering::Relaxed) + self.results.load(Ordering::Relaxed) > 0
     }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct AllObserved(Mutex<BTreeMap<Key, Arc<Observed>>>);
+pub(super) struct ViolationCounters(Mutex<BTreeMap<Key, Arc<ViolationCounter>>>);
 
-impl AllObserved {
-    pub(super) fn of(&self, tool: &Key) -> Arc<Observed> {
+impl ViolationCounters {
+    pub(super) fn for_tool(&self, tool: &Key) -> Arc<ViolationCounter> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(observed) = all.get(tool) {
             return observed.clone();
@@ -49,9 +49,9 @@ impl AllObserved {
     }
 
     /// The tools with violations.
-    pub(super) fn noted(&self) -> BTreeMap<Key, Arc<Observed>> {
+    pub(super) fn noted(&self) -> BTreeMap<Key, Arc<ViolationCounter>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let noted = all.iter().filter(|(_, observed)| observed.is_any());
+        let noted = all.iter().filter(|(_, observed)| observed.has_violations());
         noted.map(|(tool, observed)| (tool.clone(), observed.clone())).collect()
     }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     definition::Fingerprint,
-    judge::{Drift, DriftClass, Found, Judgement, State},
+    compare_with_pins::{Drift, DriftClass, ComparisonResult, ContractStatus, ContractState},
 };
 
 /// Maximum number of pins. Tools beyond it are not trusted.
@@ -77,7 +77,7 @@ impl Pins {
     }
 
     /// Completes a comparison by the pins, and pins new definitions.
-    pub(super) fn judge(&mut self, catalog: &Catalog, record: &Record, found: Found) -> Judgement {
+    pub(super) fn compare_with_pins(&mut self, catalog: &Catalog, record: &Record, found: ComparisonResult) -> ContractStatus {
         if std::mem::take(&mut self.is_lost) {
             self.content.distrusted_up_to = catalog.revision();
             self.is_unsaved = true;
@@ -85,15 +85,15 @@ impl Pins {
         let key = record.document.key().to_string();
         let document = record.document.digest();
         let pin = self.content.pins.get(&key).filter(|pin| pin.document == document).cloned();
-        let Found { state, live, mut drift, inherited, is_provisional } = found;
+        let ComparisonResult { state, live, mut drift, inherited, is_provisional } = found;
         let Some(live) = live else {
             let is_broken = pin.is_some_and(|pin| pin.is_broken);
-            return Judgement { state, live, drift, is_accepted: false, is_broken };
+            return ContractStatus { state, live, drift, is_accepted: false, is_broken };
         };
         if is_provisional {
             let is_broken = !drift.is_empty();
-            let state = if is_broken { State::Drifted } else { state };
-            return Judgement { state, live: Some(live), drift, is_accepted: false, is_broken };
+            let state = if is_broken { ContractState::Drifted } else { state };
+            return ContractStatus { state, live: Some(live), drift, is_accepted: false, is_broken };
         }
         let is_first = record.registered > self.content.distrusted_up_to && self.has_room(catalog);
         let mut pin = pin.unwrap_or_else(|| Pin {
@@ -116,10 +116,10 @@ impl Pins {
         drift.sort_by_key(|drift| drift.part);
         let is_accepted = pin.accepted == Some(live.digest());
         pin.is_broken = !drift.is_empty() && !is_accepted;
-        let state = if drift.is_empty() { state } else { State::Drifted };
+        let state = if drift.is_empty() { state } else { ContractState::Drifted };
         let is_broken = pin.is_broken;
-        self.put(key, pin);
-        Judgement { state, live: Some(live), drift, is_accepted, is_broken }
+        self.store(key, pin);
+        ContractStatus { state, live: Some(live), drift, is_accepted, is_broken }
     }
 
     /// Whether an operator accepted exactly this definition.
@@ -139,7 +139,7 @@ impl Pins {
         pins.len() < MAX_PINS
     }
 
-    fn put(&mut self, key: String, pin: Pin) {
+    fn store(&mut self, key: String, pin: Pin) {
         let known = self.content.pins.get(&key);
         if known == Some(&pin) || (known.is_none() && self.content.pins.len() >= MAX_PINS) {
             return;
@@ -164,7 +164,7 @@ impl Pins {
     }
 
     pub(super) fn restore(&mut self, tool: &Key, pin: Pin) {
-        self.put(tool.to_string(), pin);
+        self.store(tool.to_string(), pin);
     }
 
     /// Returns the pins if they changed since the last call.
@@ -173,7 +173,7 @@ impl Pins {
     }
 
     /// Marks the pins as changed after a failed write.
-    pub(super) fn note_unsaved(&mut self) {
+    pub(super) fn mark_unsaved(&mut self) {
         self.is_unsaved = true;
     }
 }

@@ -24,7 +24,7 @@ const FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Why a pin file is rejected.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum InvalidPinFile {
     #[error("cannot read the file: {0}")]
     Io(#[from] io::Error),
     #[error("the file has {0} bytes; the maximum is {FILE_BYTES}")]
@@ -54,7 +54,7 @@ impl PinFile {
         let path = pins_path(cache);
         let pins = match read(&path) {
             Ok(content) => Pins::read(content),
-            Err(Refused::Io(e)) if e.kind() == io::ErrorKind::NotFound => Pins::default(),
+            Err(InvalidPinFile::Io(e)) if e.kind() == io::ErrorKind::NotFound => Pins::default(),
             Err(e) => {
                 tracing::error!(
                     path = %path.display(),
@@ -77,19 +77,19 @@ impl PinFile {
     }
 }
 
-fn read(path: &Path) -> Result<Content, Refused> {
+fn read(path: &Path) -> Result<Content, InvalidPinFile> {
     let size = fs::metadata(path)?.len();
     if size > FILE_BYTES {
-        return Err(Refused::TooLarge(size));
+        return Err(InvalidPinFile::TooLarge(size));
     }
-    let form = |e: &dyn std::fmt::Display| Refused::Form(e.to_string());
+    let form = |e: &dyn std::fmt::Display| InvalidPinFile::Form(e.to_string());
     let value = parse_json(&fs::read(path)?).map_err(|e| form(&e))?;
     let written: Written = serde_json::from_value(value).map_err(|e| form(&e))?;
     if written.format != FORMAT {
         return Err(form(&format!("the format is not {FORMAT}")));
     }
     if digest_of_value(&written.content) != written.digest {
-        return Err(Refused::Digest);
+        return Err(InvalidPinFile::Digest);
     }
     let content: Content = serde_json::from_value(written.content).map_err(|e| form(&e))?;
     for key in content.pins.keys() {

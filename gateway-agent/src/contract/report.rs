@@ -9,8 +9,8 @@ use registry_core::{Digest, Key};
 use serde::Serialize;
 
 use super::{
-    judge::{Drift, Judgement, State},
-    observed::{AllObserved, Observed},
+    comparison::{Drift, ContractStatus, ContractState},
+    observed::{ViolationCounters, ViolationCounter},
 };
 
 /// Maximum number of listed tools.
@@ -18,7 +18,7 @@ const LISTED: usize = 1_000;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct ContractReport {
     /// Number of tools by state.
     pub states: BTreeMap<&'static str, usize>,
     /// Number of quarantined tools.
@@ -36,7 +36,7 @@ pub struct ToolReport {
     pub tool: Key,
     /// The state of the contract; absent if contracts are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<State>,
+    pub state: Option<ContractState>,
     /// The digest of the live definition, which can be accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<Digest>,
@@ -47,36 +47,36 @@ pub struct ToolReport {
     /// The differences by part.
     pub drift: Vec<Drift>,
     /// Schema violations since the gateway started.
-    pub observed: Arc<Observed>,
+    pub observed: Arc<ViolationCounter>,
 }
 
-impl Report {
+impl ContractReport {
     pub(super) fn new<'a>(
-        judged: impl Iterator<Item = (&'a Key, &'a Judgement)>,
+        compared: impl Iterator<Item = (&'a Key, &'a ContractStatus)>,
         rules: &CheckRules,
-        observed: &AllObserved,
+        observed: &ViolationCounters,
     ) -> Self {
         let mut noted = observed.noted();
         let mut states: BTreeMap<_, _> =
-            State::ALL.map(|state| (state.as_str(), 0_usize)).into_iter().collect();
+            ContractState::ALL.map(|state| (state.as_str(), 0_usize)).into_iter().collect();
         let (mut quarantined, mut tools) = (0, Vec::new());
-        let is_looked_at = |(tool, _): &(&Key, &Judgement)| rules.of(tool).contract != Mode::Ignore;
-        for (tool, judgement) in judged.filter(is_looked_at) {
-            *states.entry(judgement.state.as_str()).or_default() += 1;
-            let is_quarantined = judgement.is_broken && rules.of(tool).contract == Mode::Error;
+        let is_looked_at = |(tool, _): &(&Key, &ContractStatus)| rules.of(tool).contract != Mode::Ignore;
+        for (tool, status) in compared.filter(is_looked_at) {
+            *states.entry(status.state.as_str()).or_default() += 1;
+            let is_quarantined = status.is_broken && rules.of(tool).contract == Mode::Error;
             quarantined += usize::from(is_quarantined);
             let observed = noted.remove(tool);
-            let is_well = matches!(judgement.state, State::Same | State::Unheard);
-            if is_well && !is_quarantined && observed.is_none() {
+            let matches_contract = matches!(status.state, ContractState::Unchanged | ContractState::Pending);
+            if matches_contract && !is_quarantined && observed.is_none() {
                 continue;
             }
             tools.push(ToolReport {
                 tool: tool.clone(),
-                state: Some(judgement.state),
-                live: judgement.live.as_ref().map(super::definition::Fingerprint::digest),
+                state: Some(status.state),
+                live: status.live.as_ref().map(super::definition::Fingerprint::digest),
                 quarantined: is_quarantined,
-                accepted: judgement.is_accepted,
-                drift: judgement.drift.clone(),
+                accepted: status.is_accepted,
+                drift: status.drift.clone(),
                 observed: observed.unwrap_or_default(),
             });
         }

@@ -42,17 +42,17 @@ fn listed(definition: &Value) -> Arc<Tools> {
 }
 
 /// The definitions listed by the tool's own target.
-fn own(tools: Option<&Arc<Tools>>) -> Live<'_> {
-    Live { tools, is_provisional: false }
+fn own(tools: Option<&Arc<Tools>>) -> LiveTools<'_> {
+    LiveTools { tools, is_provisional: false }
 }
 
-fn look(contracts: &Contracts, catalog: &Catalog, live: &Value) -> Arc<Judgement> {
+fn look(contracts: &Contracts, catalog: &Catalog, live: &Value) -> Arc<ContractStatus> {
     let record = catalog.find(&key()).unwrap();
     contracts.judge(catalog, record, own(Some(&listed(live)))).unwrap()
 }
 
-fn drift(judged: &Judgement) -> Vec<(&'static str, &'static str)> {
-    judged.drift.iter().map(|drift| (drift.part.as_str(), drift.class.as_str())).collect()
+fn drift(compared: &ContractStatus) -> Vec<(&'static str, &'static str)> {
+    compared.drift.iter().map(|drift| (drift.part.as_str(), drift.class.as_str())).collect()
 }
 
 fn numbers(kind: &str) -> Value {
@@ -90,13 +90,13 @@ fn registered_parts_are_compared() {
     ] {
         let contracts = Contracts::default();
         let catalog = one(registered.clone());
-        assert_eq!(look(&contracts, &catalog, &same).state, State::Same);
+        assert_eq!(look(&contracts, &catalog, &same).state, ContractState::Unchanged);
         let mut definition = same.clone();
         definition[member] = value;
-        let judged = look(&contracts, &catalog, &definition);
-        assert_eq!(drift(&judged), expected, "{definition}");
-        assert_eq!(judged.is_broken, !expected.is_empty());
-        assert_eq!(judged.state == State::Drifted, judged.is_broken);
+        let compared = look(&contracts, &catalog, &definition);
+        assert_eq!(drift(&compared), expected, "{definition}");
+        assert_eq!(compared.is_broken, !expected.is_empty());
+        assert_eq!(compared.state == ContractState::Drifted, compared.is_broken);
     }
 }
 
@@ -107,14 +107,14 @@ fn lower_version_definition_is_not_pinned() {
     let record = known.find(&key()).unwrap();
     let at_previous = |definition: &Value| {
         let tools = listed(definition);
-        let live = Live { tools: Some(&tools), is_provisional: true };
+        let live = LiveTools { tools: Some(&tools), is_provisional: true };
         contracts.judge(&known, record, live).unwrap()
     };
     let (lower, own) = (live("Adds", &numbers("number")), live("Adds up", &numbers("number")));
-    assert_eq!(at_previous(&lower).state, State::Same);
+    assert_eq!(at_previous(&lower).state, ContractState::Unchanged);
     assert!(at_previous(&live("Adds", &numbers("integer"))).is_broken);
-    assert_eq!(look(&contracts, &known, &own).state, State::Same, "the first of its own target");
-    assert_eq!(look(&contracts, &known, &lower).state, State::Drifted);
+    assert_eq!(look(&contracts, &known, &own).state, ContractState::Unchanged, "the first of its own target");
+    assert_eq!(look(&contracts, &known, &lower).state, ContractState::Drifted);
 }
 
 #[test]
@@ -124,14 +124,14 @@ fn unregistered_parts_are_pinned() {
     let record = known.find(&key()).unwrap();
     let empty = Arc::default();
     let of = |tools| contracts.judge(&known, record, own(tools)).unwrap();
-    assert_eq!((of(None).state, of(None).is_broken), (State::Unheard, false));
-    assert_eq!(of(Some(&empty)).state, State::Missing);
+    assert_eq!((of(None).state, of(None).is_broken), (ContractState::Pending, false));
+    assert_eq!(of(Some(&empty)).state, ContractState::Missing);
     let (first, other) = (live("Adds", &numbers("number")), live("Adds up", &numbers("number")));
-    assert_eq!(look(&contracts, &known, &first).state, State::Same);
+    assert_eq!(look(&contracts, &known, &first).state, ContractState::Unchanged);
     let otherwise = r#"{"inputSchema":{"properties":{"a":{"type":"number"}},"type":"object"},
         "description":"\u0041dds","name":"t"}"#;
     let otherwise = serde_json::from_str(otherwise).unwrap();
-    assert_eq!(look(&contracts, &known, &otherwise).state, State::Same, "written otherwise");
+    assert_eq!(look(&contracts, &known, &otherwise).state, ContractState::Unchanged, "written otherwise");
     assert_eq!(drift(&look(&contracts, &known, &other)), [("description", "changed")]);
     assert!(of(None).is_broken && of(Some(&empty)).is_broken, "until it is heard again");
     assert!(!look(&contracts, &known, &first).is_broken);
@@ -140,7 +140,7 @@ fn unregistered_parts_are_pinned() {
     assert!(!look(&contracts, &another, &other).is_broken, "another registration begins anew");
     let composed = catalog(1, vec![composed("t")]);
     let record = composed.find(&key()).unwrap();
-    assert!(contracts.judge(&composed, record, Live::default()).is_none());
+    assert!(contracts.judge(&composed, record, LiveTools::default()).is_none());
 }
 
 /// The registered output schema of a projected tool differs from its server's.
@@ -152,9 +152,9 @@ fn projected_output_schema_is_pinned() {
     let known = one(json!({ "outputTransform": mappings, "outputSchema": own }));
     let gives =
         |kind: &str| json!({ "name": "t", "inputSchema": {}, "outputSchema": numbers(kind) });
-    assert_eq!(look(&contracts, &known, &gives("number")).state, State::Same);
-    let judged = look(&contracts, &known, &gives("string"));
-    assert_eq!((drift(&judged), judged.is_broken), (vec![("outputSchema", "changed")], true));
+    assert_eq!(look(&contracts, &known, &gives("number")).state, ContractState::Unchanged);
+    let compared = look(&contracts, &known, &gives("string"));
+    assert_eq!((drift(&compared), compared.is_broken), (vec![("outputSchema", "changed")], true));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn ambiguous_schema_is_compared_as_text() {
         format!(r#"{{"name":"t","inputSchema":{{"title":"{a}","type":"object","title":"b"}}}}"#)
     };
     let raw = |a| serde_json::value::RawValue::from_string(text(a)).unwrap();
-    assert_ne!(Fingerprint::of(&raw("good")), Fingerprint::of(&raw("evil")));
+    assert_ne!(Fingerprint::from_definition(&raw("good")), Fingerprint::from_definition(&raw("evil")));
 }
 
 #[test]
@@ -172,33 +172,33 @@ fn accepted_definition_is_exact_and_persistent() {
     let cache = dir.path().join("registry.json");
     let catalog = one(json!({ "description": "Adds" }));
     let contracts = opened(&cache);
-    let digest = |judged: &Judgement| judged.live.as_ref().unwrap().digest();
+    let digest = |compared: &ContractStatus| compared.live.as_ref().unwrap().digest();
     assert!(matches!(contracts.accept(&key(), Digest::of(b"")), Err(NotAccepted::Unknown(_))));
     let evil = live("Subtracts", &numbers("number"));
-    let judged = look(&contracts, &catalog, &evil);
-    assert!(judged.is_broken);
+    let compared = look(&contracts, &catalog, &evil);
+    assert!(compared.is_broken);
     let wrong = contracts.accept(&key(), Digest::of(b""));
-    assert!(matches!(wrong, Err(NotAccepted::Another { live, .. }) if live == digest(&judged)));
+    assert!(matches!(wrong, Err(NotAccepted::Another { live, .. }) if live == digest(&compared)));
     assert!(look(&contracts, &catalog, &evil).is_broken);
     let record = catalog.find(&key()).unwrap();
-    assert!(contracts.is_quarantined(&catalog, record, own(Some(&listed(&evil)))).is_so);
+    assert!(contracts.is_quarantined(&catalog, record, own(Some(&listed(&evil)))).holds);
 
     // A failed write accepts nothing.
     let obstacle = crate::files::beside(&pins_path(&cache), ".tmp");
     std::fs::create_dir(&obstacle).unwrap();
-    assert!(matches!(contracts.accept(&key(), digest(&judged)), Err(NotAccepted::Io(_))));
-    assert!(look(&contracts, &catalog, &live("Adds", &json!({}))).state == State::Drifted);
+    assert!(matches!(contracts.accept(&key(), digest(&compared)), Err(NotAccepted::Io(_))));
+    assert!(look(&contracts, &catalog, &live("Adds", &json!({}))).state == ContractState::Drifted);
     assert!(look(&contracts, &catalog, &evil).is_broken);
     std::fs::remove_dir(&obstacle).unwrap();
 
     let mut passed = contracts.definitions();
-    contracts.accept(&key(), digest(&judged)).unwrap();
+    contracts.accept(&key(), digest(&compared)).unwrap();
     assert!(passed.has_changed().unwrap(), "callers look again");
     passed.mark_unchanged();
     for contracts in [contracts, opened(&cache)] {
-        let judged = look(&contracts, &catalog, &evil);
-        assert!(!judged.is_broken && judged.is_accepted, "{judged:?}");
-        assert_eq!(drift(&judged), [("description", "cosmetic")], "it is still told");
+        let compared = look(&contracts, &catalog, &evil);
+        assert!(!compared.is_broken && compared.is_accepted, "{judged:?}");
+        assert_eq!(drift(&compared), [("description", "cosmetic")], "it is still told");
         assert!(look(&contracts, &catalog, &live("Divides", &numbers("number"))).is_broken);
         assert!(look(&contracts, &catalog, &live("Subtracts", &json!({}))).is_broken);
         assert!(!look(&contracts, &catalog, &evil).is_broken);
@@ -218,7 +218,7 @@ fn pins_of_earlier_releases_adopt_new_parts() {
     let later = Contracts { known: Mutex::new(Known { pins, ..Known::default() }), ..contracts };
     definition["_meta"] = json!({ "x": 1 });
     definition["execution"] = json!({ "taskSupport": "optional" });
-    assert_eq!(look(&later, &known, &definition).state, State::Same);
+    assert_eq!(look(&later, &known, &definition).state, ContractState::Unchanged);
     definition["_meta"] = json!({ "x": 2 });
     assert_eq!(drift(&look(&later, &known, &definition)), [("_meta", "changed")]);
 }
@@ -240,9 +240,9 @@ fn damaged_pin_file_accepts_nothing() {
         for damaged in [&whole[..at], &edited] {
             std::fs::write(pins_path(&cache), damaged).unwrap();
             let contracts = opened(&cache);
-            let judged = look(&contracts, &catalog, &evil);
-            assert!(judged.is_broken, "{}", String::from_utf8_lossy(damaged));
-            assert!(judged.drift.iter().all(|drift| drift.class == DriftClass::Unknown));
+            let compared = look(&contracts, &catalog, &evil);
+            assert!(compared.is_broken, "{}", String::from_utf8_lossy(damaged));
+            assert!(compared.drift.iter().all(|drift| drift.class == DriftClass::Unknown));
         }
     }
     // Rewriting the file restores no trust, except for tools registered later.
@@ -251,8 +251,8 @@ fn damaged_pin_file_accepts_nothing() {
     contracts.save().unwrap();
     let contracts = opened(&cache);
     assert!(look(&contracts, &catalog, &evil).is_broken);
-    let judged = look(&contracts, &catalog, &evil).live.clone().unwrap();
-    contracts.accept(&key(), judged.digest()).unwrap();
+    let compared = look(&contracts, &catalog, &evil).live.clone().unwrap();
+    contracts.accept(&key(), compared.digest()).unwrap();
     assert!(!look(&opened(&cache), &catalog, &evil).is_broken, "a person may accept it");
 }
 
@@ -263,13 +263,13 @@ fn report_contains_all_findings() {
     look(&contracts, &catalog, &live("Adds", &json!({})));
     let told = serde_json::to_value(contracts.report()).unwrap();
     assert_eq!((&told["states"]["same"], &told["tools"]), (&json!(1), &json!([])));
-    contracts.observed(&key()).note_result();
-    contracts.observed(&"tool/u@1.0.0".parse().unwrap()).note_arguments();
-    let judged = look(&contracts, &catalog, &live("Subtracts", &json!({})));
+    contracts.observed(&key()).count_result();
+    contracts.observed(&"tool/u@1.0.0".parse().unwrap()).count_arguments();
+    let compared = look(&contracts, &catalog, &live("Subtracts", &json!({})));
     let told = serde_json::to_value(contracts.report()).unwrap();
     assert_eq!((&told["states"]["drifted"], &told["quarantined"]), (&json!(1), &json!(1)));
     let what = "/description: the text is another";
-    let digest = judged.live.as_ref().unwrap().digest();
+    let digest = compared.live.as_ref().unwrap().digest();
     assert_eq!(
         told["tools"],
         json!([
@@ -315,16 +315,16 @@ proptest! {
         for step in steps {
             match (step, now) {
                 (Step::Says(d, s), _) => {
-                    let judged = look(&contracts, &catalog, &live(&d.to_string(), &schemas[s]));
+                    let compared = look(&contracts, &catalog, &live(&d.to_string(), &schemas[s]));
                     now = Some((d, s));
                     let first = *seen.get_or_insert(s);
                     let is_same = d == 0 && s == first;
-                    prop_assert_eq!(judged.is_broken, !is_same && accepted != now);
-                    prop_assert_eq!(judged.is_accepted, accepted == now);
+                    prop_assert_eq!(compared.is_broken, !is_same && accepted != now);
+                    prop_assert_eq!(compared.is_accepted, accepted == now);
                 }
                 (Step::Accept, Some((d, s))) => {
-                    let judged = look(&contracts, &catalog, &live(&d.to_string(), &schemas[s]));
-                    contracts.accept(&key(), judged.live.as_ref().unwrap().digest()).unwrap();
+                    let compared = look(&contracts, &catalog, &live(&d.to_string(), &schemas[s]));
+                    contracts.accept(&key(), compared.live.as_ref().unwrap().digest()).unwrap();
                     (seen, accepted) = (Some(s), now);
                 }
                 (Step::Restart, _) => {
@@ -346,12 +346,12 @@ fn callers_get_previous_result_until_next_check() {
     let asked = |catalog: &Catalog| {
         contracts.is_quarantined(catalog, catalog.find(&key()).unwrap(), own(Some(&live)))
     };
-    let provisional = |is_so| Answer { is_so, is_provisional: true };
+    let provisional = |holds| ContractAnswer { holds, is_provisional: true };
     assert_eq!(asked(&after), provisional(true), "nothing was judged yet");
-    assert_eq!(asked(&before), Answer::certain(false), "equal schemas are judged at once");
+    assert_eq!(asked(&before), ContractAnswer::certain(false), "equal schemas are judged at once");
     assert_eq!(asked(&after), provisional(false));
     contracts.judge(&after, after.find(&key()).unwrap(), own(Some(&live)));
-    assert_eq!(asked(&after), Answer::certain(true));
+    assert_eq!(asked(&after), ContractAnswer::certain(true));
 }
 
 #[tokio::test]
@@ -368,14 +368,14 @@ async fn provisional_answers_are_replaced_by_check() {
         contracts.is_quarantined(&known, record, own(Some(&live)))
     };
     assert!(asked().is_provisional);
-    let looking = contracts.clone().keep(catalog, definitions, CancellationToken::new());
+    let looking = contracts.clone().monitor(catalog, definitions, CancellationToken::new());
     tokio::spawn(looking);
     passed.changed().await.unwrap();
-    assert!(contracts.find(&key(), &basis(&known)).is_some(), "also without its server");
+    assert!(contracts.find(&key(), &inputs(&known)).is_some(), "also without its server");
 }
 
 /// The inputs of a comparison while the server is not listed.
-fn basis(catalog: &Catalog) -> Basis {
+fn inputs(catalog: &Catalog) -> ComparisonInputs {
     let record = catalog.find(&key()).unwrap();
-    Comparison::new(catalog, record, Live::default()).unwrap().basis()
+    Comparison::new(catalog, record, LiveTools::default()).unwrap().inputs()
 }

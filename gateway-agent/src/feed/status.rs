@@ -15,12 +15,12 @@ pub enum SourceState {
     /// Unreachable or disconnected.
     Down,
     /// Reachable, but its content is rejected; an operator must act.
-    Refused,
+    Rejected,
 }
 
 impl SourceState {
     /// All states.
-    pub const ALL: [Self; 4] = [Self::Connecting, Self::Live, Self::Down, Self::Refused];
+    pub const ALL: [Self; 4] = [Self::Connecting, Self::Live, Self::Down, Self::Rejected];
 
     /// The value in metrics and `/readyz`.
     pub fn as_str(self) -> &'static str {
@@ -28,7 +28,7 @@ impl SourceState {
             Self::Connecting => "connecting",
             Self::Live => "live",
             Self::Down => "down",
-            Self::Refused => "refused",
+            Self::Rejected => "rejected",
         }
     }
 }
@@ -41,7 +41,7 @@ impl fmt::Display for SourceState {
 
 /// A state and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct SourceReport {
 	/// The current state.
 	pub state: SourceState,
     /// The reason, unless the state is live.
@@ -52,17 +52,17 @@ pub struct Report {
 #[derive(Debug, Clone)]
 pub struct Status {
     name: Arc<str>,
-    report: Arc<Mutex<Report>>,
+    report: Arc<Mutex<SourceReport>>,
 }
 
 impl Status {
     /// The status of a source before first contact.
     pub fn new(name: &str) -> Self {
-        let report = Report { state: SourceState::Connecting, reason: None };
+        let report = SourceReport { state: SourceState::Connecting, reason: None };
         Self { name: name.into(), report: Arc::new(Mutex::new(report)) }
     }
 
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> SourceReport {
         self.lock().clone()
     }
 
@@ -84,8 +84,8 @@ impl Status {
         }
     }
 
-    pub(crate) fn refused(&self, reason: &str) {
-        if self.change(SourceState::Refused, Some(reason)) {
+    pub(crate) fn rejected(&self, reason: &str) {
+        if self.change(SourceState::Rejected, Some(reason)) {
             tracing::error!(
                 source = %self.name,
                 "the content of the catalog's source is rejected, the last valid catalog stays in effect: {reason}",
@@ -99,11 +99,11 @@ impl Status {
         if report.state == state && report.reason.as_deref() == reason {
             return false;
         }
-        *report = Report { state, reason: reason.map(str::to_owned) };
+        *report = SourceReport { state, reason: reason.map(str::to_owned) };
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, Report> {
+    fn lock(&self) -> MutexGuard<'_, SourceReport> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use gateway_policy::{Evidence, HeaderClaim, Named};
 
-use super::{challenge::Refusal, kept};
+use super::{challenge::AuthenticationError, shortened};
 
 /// Invalid or missing credentials. The caller is unknown.
 pub(super) fn credentials(peer: Option<SocketAddr>, reason: &str) {
@@ -16,30 +16,30 @@ pub(super) fn credentials(peer: Option<SocketAddr>, reason: &str) {
 /// Insufficient scopes.
 pub(super) fn scopes(
     peer: Option<SocketAddr>,
-    (claim, refusal): (&HeaderClaim, &Refusal),
+    (claim, error): (&HeaderClaim, &AuthenticationError),
     asked: Option<(&str, Option<&str>)>,
 ) {
-    let (named, evidence, principal) = match claim {
+    let (named, auth_method, principal) = match claim {
         HeaderClaim::Absent => (None, Evidence::Nothing, None),
         HeaderClaim::Unreadable => (None, Evidence::Headers, None),
         HeaderClaim::Agent { name, version } => (Some((name, version)), Evidence::Headers, None),
-        HeaderClaim::Proven { named, evidence, told, .. } => {
+        HeaderClaim::Proven { named, auth_method, log_name, .. } => {
             let named = named.as_ref().map(|Named { name, version }| (name, version));
-            (named, *evidence, told.as_deref())
+            (named, *auth_method, log_name.as_deref())
         }
     };
-    let status: u16 = if matches!(refusal, Refusal::Insufficient(_)) { 403 } else { 401 };
+    let status: u16 = if matches!(error, AuthenticationError::Insufficient(_)) { 403 } else { 401 };
     tracing::warn!(
         target: "audit",
         event = "scopes-rejected",
         address = address(peer),
-        claimed_agent = named.map(|(name, _)| kept(name)),
-        claimed_version = named.and_then(|(_, version)| version.as_deref()).map(kept),
+        claimed_agent = named.map(|(name, _)| shortened(name)),
+        claimed_version = named.and_then(|(_, version)| version.as_deref()).map(shortened),
         principal,
-        identified_by = evidence.as_str(),
-        method = asked.map(|(method, _)| kept(method)),
-        tool = asked.and_then(|(_, tool)| tool).map(kept),
-        needed = refusal.scopes(),
+        identified_by = auth_method.as_str(),
+        method = asked.map(|(method, _)| shortened(method)),
+        tool = asked.and_then(|(_, tool)| tool).map(shortened),
+        needed = error.scopes(),
         status,
     );
 }

@@ -17,21 +17,21 @@ use registry_core::Name;
 use registry_jwt::{InvalidFile, UnknownKey, Verifier};
 use serde_json::json;
 
-use super::settings::{AuthenticatorConfig, IdentityConfig, ProofsConfig};
+use super::settings::{AuthenticatorConfig, IdentityConfig, AuthenticationConfig};
 use super::{
     ClientInfo, audit_events,
-    challenge::{Challenge, Refusal},
-    only,
-    proof::{self, PeerCertificate, Proof},
+    challenge::{Challenge, AuthenticationError},
+    single_value,
+    credential::{self, PeerCertificate, Credential},
     read_claim,
-    scope::Granted,
+    scope::GrantedScopes,
 };
 use crate::buffers;
 
 /// The path of the protected resource metadata (RFC 9728).
 pub(crate) const METADATA: &str = "/.well-known/oauth-protected-resource";
 /// Maximum length of a logged subject, in characters.
-const TOLD_CHARS: usize = 256;
+const LOG_NAME_CHARS: usize = 256;
 const AUTHORIZATION: &str = "authorization";
 const API_KEY: &str = "x-api-key";
 
@@ -39,7 +39,7 @@ const API_KEY: &str = "x-api-key";
 #[derive(Debug)]
 pub struct Authenticator {
     claims: IdentityConfig,
-    proofs: ProofsConfig,
+    authentication: AuthenticationConfig,
     verifier: Option<Arc<Verifier>>,
     scheme: &'static str,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Authentication {
 /// The facts of a request for scope checks.
 #[derive(Debug, Default)]
 struct Grants {
-    scopes: Granted,
+    scopes: GrantedScopes,
     /// Whether the request has a token or key.
     has_bearer: bool,
     /// The URL of the protected resource metadata, for challenges.
@@ -91,7 +91,7 @@ impl Credentials {
     }
 }
 
-enum Shown<'a> {
+enum Secret<'a> {
     Bearer(&'a str),
     Key(&'a str),
 }
@@ -114,40 +114,40 @@ impl Authenticator {
         config: AuthenticatorConfig,
         known: Option<&Arc<Verifier>>,
     ) -> Result<Self, InvalidFile> {
-        let AuthenticatorConfig { identity, proofs, scheme } = config;
-        let verifier = match proofs.jwt.as_ref().map(|jwt| &jwt.settings) {
+        let AuthenticatorConfig { identity, authentication, scheme } = config;
+        let verifier = match authentication.jwt.as_ref().map(|jwt| &jwt.settings) {
             None => None,
             Some(settings) => match known.filter(|known| known.settings() == settings) {
                 Some(known) => Some(Arc::clone(known)),
                 None => Some(Verifier::open(settings.clone()).await?),
             },
         };
-        Ok(Self { claims: identity, proofs, verifier, scheme })
+        Ok(Self { claims: identity, authentication, verifier, scheme })
     }
 
     /// Whether callers are authenticated by the same rules.
     pub(crate) fn has_rules_of(&self, other: &Self) -> bool {
-        self.claims == other.claims && self.proofs == other.proofs
+        self.claims == other.claims && self.authentication == other.authentication
     }
 
     /// Authenticates a request.
-    pub(crate) async fn authenticate(&self, parts: &Parts) -> Result<Authentication, Refusal> {
+    pub(crate) async fn authenticate(&self, parts: &Parts) -> Result<Authentication, AuthenticationError> {
         let bearer = self.bearer(parts).await?;
         let certificate = self.certificate(parts);
         let grants = self.grants(parts, bearer.as_ref());
-        let has_subject = bearer.as_ref().is_some_and(|proof| proof.has_subject);
+        let has_subject = bearer.as_ref().is_some_and(|credential| credential.has_subject);
         let claim = match (certificate, bearer) {
             (Some(certificate), bearer) => claim(certificate, bearer),
             (None, Some(bearer)) => claim(bearer, None),
             (None, None) => self.headers(parts),
         };
-        let is_proved = matches!(claim, HeaderClaim::Agent { .. } | HeaderClaim::Proven { .. });
-        if self.proofs.required && !is_proved {
+        let is_identified = matches!(claim, HeaderClaim::Agent { .. } | HeaderClaim::Proven { .. });
+        if self.authentication.required && !is_identified {
             audit_events::credentials(peer(parts), "no credentials");
-            return Err(Refusal::Missing(self.challenge(self.metadata_url(parts), &[])));
+            return Err(AuthenticationError::Missing(self.challenge(self.metadata_url(parts), &[])));
         }
-        let subject = match self.shown(&parts.headers) {
-            Ok(Some(Shown::Bearer(token))) if has_subject => SubjectToken::new(&claim, token),
+        let subject = match self.secret(&parts.headers) {
+            Ok(Some(Secret::Bearer(token))) if has_subject => SubjectToken::new(&claim, token),
             _ => None,
         };
         let payer = payer(&claim, parts);
@@ -155,8 +155,8 @@ impl Authenticator {
         Ok(Authentication { claim, subject, client, payer, grants })
     }
 
-    fn grants(&self, parts: &Parts, bearer: Option<&Proof>) -> Arc<Grants> {
-        let scopes = bearer.map(|proof| proof.granted.clone()).unwrap_or_default();
+    fn grants(&self, parts: &Parts, bearer: Option<&Credential>) -> Arc<Grants> {
+        let scopes = bearer.map(|credential| credential.granted.clone()).unwrap_or_default();
         let metadata = if self.has_scopes() { self.metadata_url(parts) } else { None };
         Arc::new(Grants { scopes, has_bearer: bearer.is_some(), metadata, peer: peer(parts) })
     }
@@ -175,7 +175,7 @@ impl Authenticator {
 
     /// Whether any method or tool requires scopes.
     pub(crate) fn has_scopes(&self) -> bool {
-        !self.proofs.scopes.is_empty()
+        !self.authentication.scopes.is_empty()
     }
 
     /// Rejects a request that lacks a scope of its method or of one of `tools`: a tool that the
@@ -186,106 +186,106 @@ impl Authenticator {
         caller: &Authentication,
         (method, asked): (&str, Option<&str>),
         tools: &BTreeSet<Name>,
-    ) -> Result<(), Refusal> {
-        let of = |name: &str| self.proofs.scopes.get(name).map_or(&[][..], Vec::as_slice);
+    ) -> Result<(), AuthenticationError> {
+        let of = |name: &str| self.authentication.scopes.get(name).map_or(&[][..], Vec::as_slice);
         let names = std::iter::once(method).chain(tools.iter().map(Name::as_str));
         let needed: Vec<_> = names.flat_map(of).cloned().collect();
         let Authentication { claim, grants, .. } = caller;
-        if grants.scopes.cover(needed.iter().map(String::as_str)) {
+        if grants.scopes.contains_all(needed.iter().map(String::as_str)) {
             return Ok(());
         }
         let challenge = self.challenge(grants.metadata.clone(), &needed);
         let refusal = if grants.has_bearer {
-            Refusal::Insufficient(challenge)
+            AuthenticationError::Insufficient(challenge)
         } else {
-            Refusal::Missing(challenge)
+            AuthenticationError::Missing(challenge)
         };
         audit_events::scopes(grants.peer, (claim, &refusal), Some((method, asked)));
         Err(refusal)
     }
 
     /// Verifies the token or API key, if present.
-    async fn bearer(&self, parts: &Parts) -> Result<Option<Proof>, Refusal> {
-        let proved = match self.shown(&parts.headers) {
+    async fn bearer(&self, parts: &Parts) -> Result<Option<Credential>, AuthenticationError> {
+        let proved = match self.secret(&parts.headers) {
             Ok(None) => return Ok(None),
-            Ok(Some(shown)) => self.prove(&shown).await,
+            Ok(Some(secret)) => self.verify(&secret).await,
             Err(why) => Err(why.to_owned()),
         };
-        let proof = proved.map_err(|reason| {
+        let credential = proved.map_err(|reason| {
             audit_events::credentials(peer(parts), &reason);
-            Refusal::Invalid(self.challenge(self.metadata_url(parts), &[]))
+            AuthenticationError::Invalid(self.challenge(self.metadata_url(parts), &[]))
         })?;
-        if proof.evidence == super::Evidence::Token
-            && !proof.granted.cover(self.required_scopes().iter().map(String::as_str))
+        if credential.auth_method == super::Evidence::Token
+            && !credential.granted.contains_all(self.required_scopes().iter().map(String::as_str))
         {
-            let refusal = Refusal::Insufficient(self.challenge(self.metadata_url(parts), &[]));
-            audit_events::scopes(peer(parts), (&claim(proof, None), &refusal), None);
+            let refusal = AuthenticationError::Insufficient(self.challenge(self.metadata_url(parts), &[]));
+            audit_events::scopes(peer(parts), (&claim(credential, None), &refusal), None);
             return Err(refusal);
         }
-        Ok(Some(proof))
+        Ok(Some(credential))
     }
 
     /// The only bearer credential of a request, if the configuration accepts any.
-    fn shown<'a>(&self, headers: &'a HeaderMap) -> Result<Option<Shown<'a>>, &'static str> {
-        if !self.proofs.takes_bearers() {
+    fn secret<'a>(&self, headers: &'a HeaderMap) -> Result<Option<Secret<'a>>, &'static str> {
+        if !self.authentication.accepts_bearer_tokens() {
             return Ok(None);
         }
         let unreadable = |()| "a credential header is repeated or not text";
-        let key = if self.proofs.api_keys.is_empty() {
+        let key = if self.authentication.api_keys.is_empty() {
             None
         } else {
-            only(headers, API_KEY).map_err(unreadable)?
+            single_value(headers, API_KEY).map_err(unreadable)?
         };
-        match (only(headers, AUTHORIZATION).map_err(unreadable)?, key) {
+        match (single_value(headers, AUTHORIZATION).map_err(unreadable)?, key) {
             (None, None) => Ok(None),
-            (None, Some(key)) => Ok(Some(Shown::Key(key))),
+            (None, Some(key)) => Ok(Some(Secret::Key(key))),
             (Some(_), Some(_)) => Err("both a token and an API key are present"),
             (Some(text), None) => match text.split_once(' ') {
                 Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
-                    Ok(Some(Shown::Bearer(token.trim_start())))
+                    Ok(Some(Secret::Bearer(token.trim_start())))
                 }
                 _ => Err("the Authorization scheme is not Bearer"),
             },
         }
     }
 
-    async fn prove(&self, shown: &Shown<'_>) -> Result<Proof, String> {
-        let (Shown::Bearer(text) | Shown::Key(text)) = shown;
-        if let Some(proof) = proof::of_key(&self.proofs, text) {
-            return Ok(proof);
+    async fn verify(&self, secret: &Secret<'_>) -> Result<Credential, String> {
+        let (Secret::Bearer(text) | Secret::Key(text)) = secret;
+        if let Some(credential) = credential::of_key(&self.authentication, text) {
+            return Ok(credential);
         }
-        let (Shown::Bearer(token), Some(verifier), Some(jwt)) =
-            (shown, &self.verifier, &self.proofs.jwt)
+        let (Secret::Bearer(token), Some(verifier), Some(jwt)) =
+            (secret, &self.verifier, &self.authentication.jwt)
         else {
             return Err("unknown API key".to_owned());
         };
         let claims = verifier.verify(token, UnknownKey::Look).await;
         let claims = claims.map_err(|why| format!("jwt: {why}"))?;
-        Ok(proof::of_claims(&self.proofs, jwt, &claims))
+        Ok(credential::of_claims(&self.authentication, jwt, &claims))
     }
 
-    fn certificate(&self, parts: &Parts) -> Option<Proof> {
-        let rules = self.proofs.certificates.as_ref()?;
-        let shown = parts.extensions.get::<PeerCertificate>()?;
-        Some(proof::of_certificate(rules, shown))
+    fn certificate(&self, parts: &Parts) -> Option<Credential> {
+        let rules = self.authentication.certificates.as_ref()?;
+        let secret = parts.extensions.get::<PeerCertificate>()?;
+        Some(credential::of_certificate(rules, secret))
     }
 
     /// The claim of `X-Agent-*` headers, if their sender is trusted.
     fn headers(&self, parts: &Parts) -> HeaderClaim {
-        let hops = &self.proofs.trusted_hops;
-        if hops.is_empty() {
+        let proxies = &self.authentication.trusted_proxies;
+        if proxies.is_empty() {
             return read_claim(self.claims, &parts.headers);
         }
-        let is_hop = peer(parts).is_some_and(|peer| {
+        let is_trusted_proxy = peer(parts).is_some_and(|peer| {
             let address = peer.ip().to_canonical();
-            hops.iter().any(|hop| hop.contains(&address))
+            proxies.iter().any(|proxy| proxy.contains(&address))
         });
-        let claims = IdentityConfig { trust_headers: is_hop, ..self.claims };
+        let claims = IdentityConfig { trust_headers: is_trusted_proxy, ..self.claims };
         read_claim(claims, &parts.headers)
     }
 
     fn required_scopes(&self) -> &[String] {
-        self.proofs.jwt.as_ref().map_or(&[], |jwt| &jwt.required_scopes)
+        self.authentication.jwt.as_ref().map_or(&[], |jwt| &jwt.required_scopes)
     }
 
     /// The challenge with all required scopes.
@@ -301,13 +301,13 @@ impl Authenticator {
 
     /// The URL of the protected resource metadata, if tokens are accepted.
     fn metadata_url(&self, parts: &Parts) -> Option<String> {
-        let resource = self.resource(parts).filter(|_| self.proofs.jwt.is_some())?;
+        let resource = self.resource(parts).filter(|_| self.authentication.jwt.is_some())?;
         metadata_url(&resource)
     }
 
     /// The public URL of the endpoint.
     fn resource(&self, parts: &Parts) -> Option<String> {
-        if let Some(resource) = &self.proofs.resource {
+        if let Some(resource) = &self.authentication.resource {
             return Some(resource.clone());
         }
         let host = parts.headers.get(HOST)?.to_str().ok()?.parse::<Authority>().ok()?;
@@ -318,7 +318,7 @@ impl Authenticator {
 
     /// The protected resource metadata (RFC 9728), if tokens are accepted.
     pub(crate) fn metadata(&self, parts: &Parts) -> Option<String> {
-        let jwt = self.proofs.jwt.as_ref()?;
+        let jwt = self.authentication.jwt.as_ref()?;
         let mut document = json!({
             "resource": self.resource(parts)?,
             "authorization_servers": [jwt.settings.issuer],
@@ -333,15 +333,15 @@ impl Authenticator {
 }
 
 /// The claim of the strongest credential. Sessions are bound to all credentials.
-fn claim(strongest: Proof, weaker: Option<Proof>) -> HeaderClaim {
-    let Proof { named, evidence, mut principal, mut told, .. } = strongest;
+fn claim(strongest: Credential, weaker: Option<Credential>) -> HeaderClaim {
+    let Credential { named, auth_method, mut principal, mut log_name, .. } = strongest;
     if let Some(weaker) = weaker {
         principal = format!("{principal}\n{}", weaker.principal);
-        told = Some(told.into_iter().chain(weaker.told).collect::<Vec<_>>().join(", "));
+        log_name = Some(log_name.into_iter().chain(weaker.log_name).collect::<Vec<_>>().join(", "));
     }
-    let told = told.filter(|told| !told.is_empty());
-    let told = told.map(|told| told.chars().take(TOLD_CHARS).collect());
-    HeaderClaim::Proven { named, evidence, principal: principal.into(), told }
+    let log_name = log_name.filter(|log_name| !log_name.is_empty());
+    let log_name = log_name.map(|log_name| log_name.chars().take(LOG_NAME_CHARS).collect());
+    HeaderClaim::Proven { named, auth_method, principal: principal.into(), log_name }
 }
 
 fn payer(claim: &HeaderClaim, parts: &Parts) -> Principal {

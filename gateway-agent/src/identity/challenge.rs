@@ -15,7 +15,7 @@ pub struct Challenge {
 
 /// Why a request is not authenticated or authorized.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum AuthenticationError {
     /// The request has no credentials.
     #[error("authentication required; send an access token as `Authorization: Bearer`")]
     Missing(Challenge),
@@ -27,7 +27,7 @@ pub enum Refusal {
     Insufficient(Challenge),
 }
 
-impl Refusal {
+impl AuthenticationError {
     /// The reason code, for metrics.
     pub fn as_str(&self) -> &'static str {
         match self {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Granted(BTreeSet<String>);
+pub(crate) struct GrantedScopes(BTreeSet<String>);
 
-impl Granted {
+impl GrantedScopes {
     /// The given scopes and all that they imply.
     pub(super) fn new(
         given: impl IntoIterator<Item = String>,
@@ -22,7 +22,7 @@ impl Granted {
         Self(all)
     }
 
-    pub(super) fn cover<'a>(&self, needed: impl IntoIterator<Item = &'a str>) -> bool {
+    pub(super) fn contains_all<'a>(&self, needed: impl IntoIterator<Item = &'a str>) -> bool {
         needed.into_iter().all(|scope| self.0.contains(scope))
     }
 }
@@ -38,9 +38,9 @@ mod tests {
             ("admin".to_owned(), list(&["write"])),
             ("write".to_owned(), list(&["read", "admin"])),
         ]);
-        let granted = |scopes| Granted::new(list(scopes), &implied);
-        assert!(granted(&["admin"]).cover(["read", "write", "admin"]));
-        assert!(granted(&["read"]).cover(["read"]) && !granted(&["read"]).cover(["write"]));
-        assert!(granted(&[]).cover([]) && !granted(&[]).cover(["read"]));
+        let granted = |scopes| GrantedScopes::new(list(scopes), &implied);
+        assert!(granted(&["admin"]).contains_all(["read", "write", "admin"]));
+        assert!(granted(&["read"]).contains_all(["read"]) && !granted(&["read"]).contains_all(["write"]));
+        assert!(granted(&[]).contains_all([]) && !granted(&[]).contains_all(["read"]));
     }
 }

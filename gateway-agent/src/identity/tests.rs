@@ -42,7 +42,7 @@ fn client(name: &str, version: &str) -> Arc<ClientInfo> {
 fn who(config: IdentityConfig, pairs: Pairs<'_>) -> (Identity, Evidence) {
     let claim = read_claim(config, &headers(pairs));
     let caller = identify(config, &registry(), &claim, Some(client("team/a", "1.9.0")));
-    (caller.identity().clone(), caller.evidence())
+    (caller.identity().clone(), caller.auth_method())
 }
 
 fn an_agent(name: &str, version: &str) -> Identity {
@@ -134,9 +134,9 @@ fn client_info_is_shortened_and_optional() {
 fn quota_keys_separate_verified_callers_only() {
     let proven = |named: Option<&str>, principal: &str| HeaderClaim::Proven {
         named: named.map(|name| Named { name: name.into(), version: Some("1.0.0".into()) }),
-        evidence: Evidence::Token,
+        auth_method: Evidence::Token,
         principal: principal.into(),
-        told: None,
+        log_name: None,
     };
     let believed = HeaderClaim::Agent { name: "a".into(), version: Some("1.0.0".into()) };
     assert_eq!(HeaderClaim::Absent.apart(), None);

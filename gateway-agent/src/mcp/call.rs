@@ -8,15 +8,15 @@ use serde_json::value::RawValue;
 
 use super::{
     Endpoint, Rejection,
-    exchange::{Exchange, Finished, Flight},
+    exchange::{Exchange, RenderResponse, PendingCall},
     incoming::Incoming,
     inputs,
-    manner::{self, Who},
+    requester::{self, Requester},
     session,
 };
 use crate::{
     audit::CallRecord,
-    mcp::render::{self, http::Answer},
+    mcp::render::{self, http::SizedResponse},
     pipeline::{self, Invocation, Output, Target, Task, ToolCall},
 };
 
@@ -24,38 +24,38 @@ use crate::{
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    (who, running): (Who, Option<session::Running>),
-) -> Result<Answer, Rejection> {
+    (requester, running): (Requester, Option<session::RunningRequest>),
+) -> Result<SizedResponse, Rejection> {
     let Some(tool) = incoming.text("name") else {
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
-    let context = manner::context(incoming, &who);
-    let manner = manner::of(incoming, &who, &context, (Method::CallTool, &tool));
+    let context = requester::context(incoming, &requester);
+    let response_context = requester::response_context(incoming, &requester, &context, (Method::CallTool, &tool));
     if let Some(handle) = inputs::handle(endpoint, incoming) {
-        pipeline::check_call_scopes(&endpoint.gateway, &who.caller, &tool)?;
-        return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);
+        pipeline::check_call_scopes(&endpoint.gateway, &requester.caller, &tool)?;
+        return Ok(inputs::resume(endpoint, incoming, (response_context, &handle)).respond().await);
     }
     let (side, meanwhile) = Side::open();
     let call = Invocation {
-        caller: who.caller.clone(),
+        caller: requester.caller.clone(),
         target: Target::Tool(ToolCall {
             name: tool.as_ref().into(),
             arguments: argument(incoming),
-            mcp_headers: (who.era == Era::Modern).then(|| incoming.param_headers()),
-            takes_tasks: who.takes_tasks,
+            mcp_headers: (requester.era == Era::Modern).then(|| incoming.param_headers()),
+            takes_tasks: requester.takes_tasks,
         }),
         params: incoming.other_params(&["name", "arguments"]),
         context,
         client: Some(side),
-        answers: inputs::answers(who.era),
+        input: inputs::input_handling(requester.era),
     };
     let span = endpoint.gateway.tracer().begin(&call.context.trace);
-    let record = CallRecord::begin("tools/call", who.era, &tool, incoming.bytes, span)
+    let record = CallRecord::begin("tools/call", requester.era, &tool, incoming.bytes, span)
         .of_request(incoming.headers());
-    let request = run(endpoint.clone(), (call, tool.as_ref().into()), record, who);
-    let running = manner::cancellable(running, request);
-    let flight = Flight { running, meanwhile };
-    Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
+    let request = run(endpoint.clone(), (call, tool.as_ref().into()), record, requester);
+    let running = requester::cancellable(running, request);
+    let pending = PendingCall { running, meanwhile };
+    Ok(Exchange::new(endpoint, incoming.id, response_context, pending).respond().await)
 }
 
 fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
@@ -66,8 +66,8 @@ async fn run(
     endpoint: Arc<Endpoint>,
     (mut call, tool): (Invocation, Box<str>),
     mut record: CallRecord,
-    Who { era, session, .. }: Who,
-) -> Finished {
+    Requester { era, session, .. }: Requester,
+) -> RenderResponse {
     let outcome = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
     let outcome = outcome.and_then(Output::into_result);
     // Before the response, because the client may list its tasks right after it.
@@ -75,7 +75,7 @@ async fn run(
     if let (Some(session), Some(known)) = (session, begun)
         && let Some(task) = Task::open(&endpoint.gateway, &call.caller.claim, known)
     {
-        session.begun(|begun| begun.add(known, task));
+        session.tasks(|tasks| tasks.add(known, task));
     }
     Box::new(move |id| {
         let answer = match &outcome {

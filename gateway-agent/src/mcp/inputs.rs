@@ -13,14 +13,14 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     Endpoint,
-    exchange::{Exchange, Finished, Flight, Manner},
-    held::Resumed,
+    exchange::{Exchange, RenderResponse, PendingCall, ResponseContext},
+    held_requests::ResumedRequest,
     incoming::Incoming,
-    manner::Who,
+    requester::Requester,
 };
 use crate::{
     mcp::render,
-    pipeline::{Answers, Error, QUESTIONS},
+    pipeline::{InputHandling, Error, QUESTIONS},
 };
 
 /// The handle of the held request that this one continues.
@@ -32,11 +32,11 @@ pub(super) fn handle<'a>(endpoint: &Endpoint, incoming: &Incoming<'a>) -> Option
 const SHORT: usize = 64 * 1024;
 
 /// The body of a request that can be held for input; otherwise empty.
-pub(super) fn held_body(incoming: &Incoming<'_>, who: &Who, context: &Context) -> Bytes {
+pub(super) fn held_body(incoming: &Incoming<'_>, requester: &Requester, context: &Context) -> Bytes {
     let can_be_asked =
         || QUESTIONS.iter().any(|(_, capability)| context.capabilities.can(capability));
     let brings_state = || incoming.param("requestState").is_some();
-    if who.session.is_some() || !(can_be_asked() || brings_state()) {
+    if requester.session.is_some() || !(can_be_asked() || brings_state()) {
         return Bytes::new();
     }
     incoming.body()
@@ -68,34 +68,34 @@ pub(super) fn digest(body: &[u8]) -> Option<Digest> {
 pub(super) fn resume(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    (manner, handle): (Manner, &str),
+    (response_context, handle): (ResponseContext, &str),
 ) -> Exchange {
     let responses = incoming.param("inputResponses");
-    let flight = match endpoint.state.held.resume(handle, &manner.owner(), responses) {
-        Some(Resumed::Flight(flight)) => flight,
-        Some(Resumed::Asked(result)) => {
-            flight_of(Box::new(move |id| render::result::raw(id, &result)))
+    let pending = match endpoint.state.held.resume(handle, &response_context.owner(), responses) {
+        Some(ResumedRequest::PendingCall(pending)) => pending,
+        Some(ResumedRequest::Asked(result)) => {
+            completed(Box::new(move |id| render::result::raw(id, &result)))
         }
         None => {
-            let subject = manner.subject.clone();
-            flight_of(Box::new(move |id| {
-                render::call_error(id, Era::Modern, &subject, &Error::NothingWaits)
+            let subject = response_context.subject.clone();
+            completed(Box::new(move |id| {
+                render::call_error(id, Era::Modern, &subject, &Error::UnknownInput)
             }))
         }
     };
-    Exchange::new(endpoint, incoming.id, manner, flight)
+    Exchange::new(endpoint, incoming.id, response_context, pending)
 }
 
 /// A request with a known response.
-fn flight_of(finished: Finished) -> Flight {
+fn completed(finished: RenderResponse) -> PendingCall {
     let (_, meanwhile) = Side::open();
-    Flight { running: Box::pin(async move { finished }), meanwhile }
+    PendingCall { running: Box::pin(async move { finished }), meanwhile }
 }
 
 /// Clients with sessions receive questions as requests, not as results that need input.
-pub(super) fn answers(era: Era) -> Answers {
+pub(super) fn input_handling(era: Era) -> InputHandling {
     match era {
-        Era::Legacy => Answers::InPlace,
-        Era::Modern => Answers::ByRepeat,
+        Era::Legacy => InputHandling::AskClient,
+        Era::Modern => InputHandling::ReturnToClient,
     }
 }

@@ -14,18 +14,18 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, Entered, Rejection, about, authentication, call, era,
+    Endpoint, AuthenticatedRequest, Rejection, about, authentication, call, era,
     feature::{self, Feature},
     incoming::Incoming,
     list,
-    manner::Who,
+    requester::Requester,
     media, refuse,
-    session::{Passport, Session},
+    session::{SessionClaims, Session},
     stream, tasks,
 };
 use crate::{
     identity::ClientInfo,
-    mcp::render::{self, http::Answer, result::SERVER_INFO},
+    mcp::render::{self, http::SizedResponse, result::SERVER_INFO},
     pipeline::mcp_headers::Mismatch,
 };
 
@@ -34,7 +34,7 @@ pub(crate) const LAST_EVENT_HEADER: HeaderName = HeaderName::from_static("last-e
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-) -> Result<Answer, Rejection> {
+) -> Result<SizedResponse, Rejection> {
     if incoming.method == "initialize" {
         return initialize(endpoint, incoming);
     }
@@ -44,7 +44,7 @@ pub(super) async fn serve(
     }
     let version = era::of_header(incoming.headers())?;
     let session = session_of(endpoint, incoming.parts)?;
-    let who = Who {
+    let requester = Requester {
         era: Era::Legacy,
         caller: authentication(incoming.parts).with_client(session.client()),
         session: Some(session.clone()),
@@ -54,15 +54,15 @@ pub(super) async fn serve(
     match incoming.method {
         "ping" => Ok(render::result::raw(incoming.id, "{}")),
         "tools/list" => {
-            let listed = list::serve(endpoint, incoming, &who)?;
+            let listed = list::serve(endpoint, incoming, &requester)?;
             session.listed(listed.fingerprint);
             Ok(listed.answer)
         }
-        "tools/call" => call::serve(endpoint, incoming, (who, Some(running))).await,
+        "tools/call" => call::serve(endpoint, incoming, (requester, Some(running))).await,
         "logging/setLevel" => set_level(incoming, &session),
-        method => match Feature::of(method).filter(|feature| feature.is_served(Era::Legacy)) {
+        method => match Feature::from_method(method).filter(|feature| feature.is_served(Era::Legacy)) {
             Some(feature) => {
-                feature::serve(endpoint, incoming, (who, feature, Some(running))).await
+                feature::serve(endpoint, incoming, (requester, feature, Some(running))).await
             }
             None => Err(Rejection::UnknownMethod { method: method.to_owned(), era: Era::Legacy }),
         },
@@ -74,17 +74,17 @@ pub(super) async fn serve(
 async fn without_session(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-) -> Result<Answer, Rejection> {
+) -> Result<SizedResponse, Rejection> {
     let caller = authentication(incoming.parts);
-    let who = Who { era: Era::Legacy, caller, session: None, takes_tasks: false };
+    let requester = Requester { era: Era::Legacy, caller, session: None, takes_tasks: false };
     match incoming.method {
-        "tools/list" => Ok(list::serve(endpoint, incoming, &who)?.answer),
-        _ => call::serve(endpoint, incoming, (who, None)).await,
+        "tools/list" => Ok(list::serve(endpoint, incoming, &requester)?.answer),
+        _ => call::serve(endpoint, incoming, (requester, None)).await,
     }
 }
 
 /// Sets the session's log level. Upstreams receive it with the next request.
-fn set_level(incoming: &Incoming<'_>, session: &Session) -> Result<Answer, Rejection> {
+fn set_level(incoming: &Incoming<'_>, session: &Session) -> Result<SizedResponse, Rejection> {
     let level = incoming.param("level").zip(incoming.text("level"));
     let Some((raw, _)) = level.filter(|(_, level)| LOG_LEVELS.contains(&&**level)) else {
         return Err(Rejection::Params { what: "params.level must be a severity of RFC 5424" });
@@ -93,7 +93,7 @@ fn set_level(incoming: &Incoming<'_>, session: &Session) -> Result<Answer, Rejec
     Ok(render::result::raw(incoming.id, "{}"))
 }
 
-fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
+fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<SizedResponse, Rejection> {
     // Clients send this header only after initialization, but a wrong one is rejected.
     for method in incoming.headers().get_all(header::METHOD) {
         if method != "initialize" {
@@ -105,18 +105,18 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
     };
     let client = incoming.param("clientInfo").and_then(ClientInfo::read).map(Arc::new);
     let caller = authentication(incoming.parts).with_client(client.clone());
-    let passport = Passport::new(caller.claim.clone(), client, capabilities(incoming)?);
-    let id = endpoint.state.sessions.open(&passport)?;
+    let claims = SessionClaims::new(caller.claim.clone(), client, capabilities(incoming)?);
+    let id = endpoint.state.sessions.open(&claims)?;
     let version = era::negotiated(&requested);
     let takes_tasks = era::has_tasks(Some(version));
-    let who = Who { era: Era::Legacy, caller, session: None, takes_tasks };
-    let offered = about::of(endpoint, &who);
+    let requester = Requester { era: Era::Legacy, caller, session: None, takes_tasks };
+    let available = capabilities::available_features(endpoint, &requester);
     let mut result = ObjectWriter::with_capacity(256);
     result
         .string("protocolVersion", version)
-        .raw("capabilities", &offered.capabilities(Era::Legacy))
+        .raw("capabilities", &available.capabilities(Era::Legacy))
         .raw("serverInfo", SERVER_INFO);
-    if let Some(instructions) = offered.instructions() {
+    if let Some(instructions) = available.instructions() {
         result.string("instructions", &instructions);
     }
     let mut answer = render::result::raw(incoming.id, &result.finish_string());
@@ -140,11 +140,11 @@ fn capabilities(incoming: &Incoming<'_>) -> Result<Capabilities, Rejection> {
 }
 
 /// Handles the client's response to a question.
-pub(super) fn answered(
+pub(super) fn receive_response(
     endpoint: &Endpoint,
     parts: &Parts,
     response: jsonrpc::Response<'_>,
-) -> Result<Answer, Rejection> {
+) -> Result<SizedResponse, Rejection> {
     let claim = authentication(parts).claim;
     let session = session_of(endpoint, parts)?;
     let answered = match response.outcome {
@@ -159,11 +159,11 @@ pub(super) fn answered(
     Ok(render::http::accepted())
 }
 
-pub(super) fn notified(
+pub(super) fn receive_notification(
     endpoint: &Endpoint,
     parts: &Parts,
     notification: &Notification<'_>,
-) -> Result<Answer, Rejection> {
+) -> Result<SizedResponse, Rejection> {
     let session = session_of(endpoint, parts)?;
     match &*notification.method {
         "notifications/cancelled" => cancel(&session, notification.params),
@@ -189,7 +189,7 @@ fn cancel(session: &Session, params: Option<&RawValue>) {
 }
 
 /// `GET`: the session's event stream, or the rest of a request's stream.
-pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response {
+pub(super) async fn listen(AuthenticatedRequest { endpoint, parts, .. }: AuthenticatedRequest) -> Response {
     let checked = check(&endpoint, &parts).and_then(|session| {
         media::check_stream(&parts.headers)?;
         match parts.headers.get(LAST_EVENT_HEADER) {
@@ -201,7 +201,7 @@ pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response
 }
 
 /// `DELETE`: ends a session.
-pub(super) async fn delete(Entered { endpoint, parts, .. }: Entered) -> Response {
+pub(super) async fn delete(AuthenticatedRequest { endpoint, parts, .. }: AuthenticatedRequest) -> Response {
     let closed = check(&endpoint, &parts).and_then(|_| {
         endpoint.state.sessions.close(&parts.headers, &authentication(&parts))
     });

@@ -16,24 +16,24 @@ use super::{
     feature::{self, Feature},
     incoming::{Incoming, META_CAPABILITIES, META_VERSION},
     list,
-    manner::Who,
+    requester::Requester,
     stream,
 };
 use crate::{
-    mcp::render::{self, http::Answer, result::MODERN_META},
+    mcp::render::{self, http::SizedResponse, result::MODERN_META},
     pipeline::mcp_headers::{self, Encoding, Mismatch},
 };
 
 /// Handles `server/discover`.
-fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, who: &Who) -> Answer {
-    let offered = about::of(endpoint, who);
+fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, requester: &Requester) -> SizedResponse {
+    let available = capabilities::available_features(endpoint, requester);
     let versions = serde_json::json!(era::SUPPORTED_VERSIONS);
     let mut result = ObjectWriter::with_capacity(512);
     result
         .raw("resultType", r#""complete""#)
         .raw("supportedVersions", &versions.to_string())
-        .raw("capabilities", &offered.capabilities(Era::Modern));
-    if let Some(instructions) = offered.instructions() {
+        .raw("capabilities", &available.capabilities(Era::Modern));
+    if let Some(instructions) = available.instructions() {
         result.string("instructions", &instructions);
     }
     result
@@ -46,17 +46,17 @@ fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, who: &Who) -> Answer {
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-) -> Result<Answer, Rejection> {
+) -> Result<SizedResponse, Rejection> {
     check(incoming)?;
     let caller = authentication(incoming.parts).with_client(incoming.client());
-    let who = Who { era: Era::Modern, caller, session: None, takes_tasks: false };
+    let requester = Requester { era: Era::Modern, caller, session: None, takes_tasks: false };
     match incoming.method {
-        "server/discover" => Ok(discover(endpoint, incoming, &who)),
-        "tools/list" => Ok(list::serve(endpoint, incoming, &who)?.answer),
-        "tools/call" => call::serve(endpoint, incoming, (who, None)).await,
-        "subscriptions/listen" => stream::subscribe(endpoint, incoming, &who).await,
-        method => match Feature::of(method).filter(|feature| feature.is_served(Era::Modern)) {
-            Some(feature) => feature::serve(endpoint, incoming, (who, feature, None)).await,
+        "server/discover" => Ok(discover(endpoint, incoming, &requester)),
+        "tools/list" => Ok(list::serve(endpoint, incoming, &requester)?.answer),
+        "tools/call" => call::serve(endpoint, incoming, (requester, None)).await,
+        "subscriptions/listen" => stream::subscribe(endpoint, incoming, &requester).await,
+        method => match Feature::from_method(method).filter(|feature| feature.is_served(Era::Modern)) {
+            Some(feature) => feature::serve(endpoint, incoming, (requester, feature, None)).await,
             None => Err(Rejection::UnknownMethod { method: method.to_owned(), era: Era::Modern }),
         },
     }

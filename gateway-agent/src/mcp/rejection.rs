@@ -7,7 +7,7 @@ use gateway_protocol::{
 };
 
 use crate::{
-    identity::challenge::Refusal, origin::ForeignSource, pipeline::mcp_headers::Mismatch,
+    identity::challenge::AuthenticationError, origin::ForeignSource, pipeline::mcp_headers::Mismatch,
     view::pages::InvalidCursor,
 };
 
@@ -15,8 +15,8 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// Authentication or authorization failed.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
+    #[error(decode_cursor)]
+    Refused(#[from] AuthenticationError),
     /// The web origin is not allowed.
     #[error("requests from this origin are not allowed; add it to allowedOrigins")]
     ForeignOrigin,
@@ -41,7 +41,7 @@ pub enum Rejection {
     #[error("the request's body is incomplete")]
     Incomplete,
     /// The body is not a JSON-RPC message.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Invalid(#[from] Invalid),
     /// A stateless client sent a response.
     #[error("a stateless client must not send responses")]
@@ -67,7 +67,7 @@ pub enum Rejection {
 		extension: &'static str,
     },
     /// A header does not match the body.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Header(#[from] Mismatch),
     /// The protocol version is not supported.
     #[error("protocol version {requested} is not supported")]
@@ -107,16 +107,16 @@ pub enum Rejection {
     )]
     IdInUse,
     /// The cursor is invalid.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Cursor(#[from] InvalidCursor),
     /// The gateway has no catalog. An empty list would be wrong.
     #[error("{}", crate::pipeline::message::NO_CATALOG)]
     NoCatalog,
     /// The limit of event streams is reached.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     TooManyStreams(Exhausted),
     /// The limit of sessions is reached.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     TooManySessions(Exhausted),
     /// The memory for buffered requests and results is exhausted.
     #[error(

@@ -25,15 +25,15 @@ use gateway_protocol::{
 };
 use serde_json::{Value, value::RawValue};
 
-use self::http::{Answer, json};
+use self::http::{SizedResponse, json};
 use crate::{
-    identity::challenge::Refusal,
+    identity::challenge::AuthenticationError,
     mcp::{Rejection, era::SUPPORTED_VERSIONS},
     pipeline::{Error, message},
 };
 
 /// The response to a request that was rejected before routing.
-pub(crate) fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
+pub(crate) fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> SizedResponse {
     let (status, code) = classify(rejection);
     let data = match rejection {
         Rejection::UnsupportedVersion { requested } => unsupported_version(requested),
@@ -66,10 +66,10 @@ fn public(rejection: &Rejection) -> Cow<'static, str> {
 
 fn classify(rejection: &Rejection) -> (StatusCode, i64) {
     match rejection {
-        Rejection::Refused(Refusal::Missing(_) | Refusal::Invalid(_)) => {
+        Rejection::Refused(AuthenticationError::Missing(_) | AuthenticationError::Invalid(_)) => {
             (StatusCode::UNAUTHORIZED, code::INVALID_REQUEST)
         }
-        Rejection::Refused(Refusal::Insufficient(_))
+        Rejection::Refused(AuthenticationError::Insufficient(_))
         | Rejection::ForeignOrigin
         | Rejection::ForeignHost => (StatusCode::FORBIDDEN, code::INVALID_REQUEST),
         Rejection::NotAcceptable { .. } => (StatusCode::NOT_ACCEPTABLE, code::INVALID_REQUEST),
@@ -145,15 +145,15 @@ fn buffers_full(reason: &str, full: &Exhausted) -> Option<Box<RawValue>> {
 }
 
 /// The response to a failed tool call.
-pub(crate) fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> Answer {
+pub(crate) fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> SizedResponse {
     if let Error::Denied(Denial::Stale(stale)) = failed {
-        return result::too_old(id, era, tool, stale);
+        return result::stale_catalog(id, era, tool, stale);
     }
     if let Error::Scopes(refusal) = failed {
         return super::refuse(Some(id), &Rejection::Refused(refusal.clone()));
     }
     if let Error::Composition(failed) = failed {
-        return result::unfinished(id, era, tool, failed);
+        return result::failed_composition(id, era, tool, failed);
     }
     match form(tool, failed) {
         Form::Result(text) => result::failed(id, era, &text),
@@ -169,7 +169,7 @@ pub(crate) fn relay_error(
     era: Era,
     (method, subject): (Method, &str),
     failed: &Error,
-) -> Answer {
+) -> SizedResponse {
     if let Error::Scopes(refusal) = failed {
         return super::refuse(Some(id), &Rejection::Refused(refusal.clone()));
     }
@@ -234,7 +234,7 @@ enum Form<'a> {
 }
 
 fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
-    let message = message::of(tool, failed);
+    let message = message::for_caller(tool, failed);
     let protocol =
         |code| Form::Error { status: StatusCode::OK, code, message: message.clone(), data: None };
     match failed {
@@ -245,16 +245,16 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
             protocol(code::INTERNAL_ERROR)
         }
         Error::Denied(Denial::Quarantined | Denial::Stale(_)) => Form::Result(message),
-        Error::Denied(_) | Error::Scopes(_) | Error::NothingWaits | Error::Arguments(_) => {
+        Error::Denied(_) | Error::Scopes(_) | Error::UnknownInput | Error::Arguments(_) => {
             protocol(code::INVALID_PARAMS)
         }
-        Error::Mirror(_) => Form::Error {
+        Error::HeaderMismatch(_) => Form::Error {
             status: StatusCode::BAD_REQUEST,
             code: code::HEADER_MISMATCH,
             message,
             data: None,
         },
-        Error::Incapable { capability } => Form::Error {
+        Error::MissingCapability { capability } => Form::Error {
             status: StatusCode::BAD_REQUEST,
             code: code::MISSING_CLIENT_CAPABILITY,
             message,
@@ -272,7 +272,7 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
         | Error::InvalidOutput { .. }
         | Error::Composition(_)
         | Error::Projection(_)
-        | Error::EndlessInput { .. }
+        | Error::TooManyInputRounds { .. }
         | Error::Upstream(_) => Form::Result(message),
     }
 }
@@ -291,6 +291,6 @@ fn relayed(upstream: i64) -> i64 {
     if is_reserved && !is_relayed { code::INTERNAL_ERROR } else { upstream }
 }
 
-fn error(status: StatusCode, id: Option<Id<'_>>, error: &ErrorObject<'_>) -> Answer {
+fn error(status: StatusCode, id: Option<Id<'_>>, error: &ErrorObject<'_>) -> SizedResponse {
     json(status, jsonrpc::error(id, error))
 }

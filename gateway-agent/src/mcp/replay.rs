@@ -39,7 +39,7 @@ const OVERHEAD: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Replays {
     table: Mutex<HashMap<Box<str>, Arc<Replay>>>,
-    budget: Arc<Budget>,
+    budget: Arc<ReplayBudget>,
     /// The tasks that run requests and keep their events.
     pub(super) tasks: TaskTracker,
     /// The running requests.
@@ -51,7 +51,7 @@ pub(super) struct Replays {
 impl Default for Replays {
     fn default() -> Self {
         let (table, tasks, running, stop) = Default::default();
-        Self { table, budget: Arc::new(Budget::new(REQUESTS, BYTES)), tasks, running, stop }
+        Self { table, budget: Arc::new(ReplayBudget::new(REQUESTS, BYTES)), tasks, running, stop }
     }
 }
 
@@ -119,7 +119,7 @@ impl Replays {
 
 /// The limits of all streams, and of each caller.
 #[derive(Debug)]
-struct Budget {
+struct ReplayBudget {
     requests: (Arc<Semaphore>, Arc<Shares>),
     bytes: (Arc<Semaphore>, Arc<Shares>),
     /// Maximum bytes of one caller.
@@ -129,7 +129,7 @@ struct Budget {
 
 /// The exceeded limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Full {
+enum BudgetExceeded {
     /// The caller's.
     Own,
     /// The one of all callers.
@@ -140,12 +140,12 @@ enum Full {
 
 /// A reserved part of the budget, released on drop.
 #[derive(Debug)]
-struct Part {
+struct Reservation {
     _all: OwnedSemaphorePermit,
     _own: Share,
 }
 
-impl Budget {
+impl ReplayBudget {
     fn new(requests: usize, bytes: usize) -> Self {
         let of = |what, all| (Arc::new(Semaphore::new(all)), Shares::quarters(what, all));
         Self {
@@ -156,25 +156,25 @@ impl Budget {
         }
     }
 
-    fn request(&self, principal: &Principal) -> Option<Part> {
+    fn request(&self, principal: &Principal) -> Option<Reservation> {
         part(&self.requests, principal, 1).ok()
     }
 
-    fn bytes(&self, principal: &Principal, message: &Bytes) -> Result<Part, Full> {
+    fn bytes(&self, principal: &Principal, message: &Bytes) -> Result<Reservation, BudgetExceeded> {
         let count = message.len() + OVERHEAD;
         if count > self.own_bytes {
-            return Err(Full::Never);
+            return Err(BudgetExceeded::Never);
         }
         part(&self.bytes, principal, count)
     }
 
     /// Evicts the oldest delivered stream. Returns whether one existed.
-    fn evict(&self, principal: &Principal, full: Full) -> bool {
+    fn evict(&self, principal: &Principal, full: BudgetExceeded) -> bool {
         loop {
             let oldest = match full {
-                Full::Own => self.delivered().pop_of(principal),
-                Full::All => self.delivered().pop(),
-                Full::Never => None,
+                BudgetExceeded::Own => self.delivered().pop_of(principal),
+                BudgetExceeded::All => self.delivered().pop(),
+                BudgetExceeded::Never => None,
             };
             match oldest {
                 Some(replay) if replay.evict() => return true,
@@ -191,13 +191,13 @@ impl Budget {
 
 fn part(
     (all, own): &(Arc<Semaphore>, Arc<Shares>),
-    who: &Principal,
+    requester: &Principal,
     count: usize,
-) -> Result<Part, Full> {
-    let permits = u32::try_from(count).map_err(|_| Full::Never)?;
-    let own = own.take_many(who, count).map_err(|_| Full::Own)?;
-    let all = Arc::clone(all).try_acquire_many_owned(permits).map_err(|_| Full::All)?;
-    Ok(Part { _all: all, _own: own })
+) -> Result<Reservation, BudgetExceeded> {
+    let permits = u32::try_from(count).map_err(|_| BudgetExceeded::Never)?;
+    let own = own.take_many(requester, count).map_err(|_| BudgetExceeded::Own)?;
+    let all = Arc::clone(all).try_acquire_many_owned(permits).map_err(|_| BudgetExceeded::All)?;
+    Ok(Reservation { _all: all, _own: own })
 }
 
 /// The error that replaces a response beyond the quota.
@@ -219,7 +219,7 @@ pub(super) struct Replay {
     number: Box<str>,
     session: Arc<str>,
     principal: Principal,
-    budget: Arc<Budget>,
+    budget: Arc<ReplayBudget>,
     dropped: Bytes,
     state: Mutex<State>,
     /// Notifies of every change of the state.
@@ -228,11 +228,11 @@ pub(super) struct Replay {
 
 #[derive(Debug, Default)]
 struct State {
-    events: VecDeque<Kept>,
+    events: VecDeque<StoredEvent>,
     /// The number of the next event.
     next: u64,
     /// Incremented for each reader: only the newest one is served.
-    turn: u64,
+    reader_id: u64,
     /// The reader's next event.
     position: u64,
     /// All events before this one have reached the client, which requested a later one.
@@ -245,12 +245,12 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredEvent {
     number: u64,
     message: Bytes,
     is_answer: bool,
     /// `None`: the event is kept only until it is sent.
-    part: Option<Part>,
+    part: Option<Reservation>,
 }
 
 #[derive(Debug, Default)]
@@ -258,7 +258,7 @@ enum Connection {
     #[default]
     Attached,
     /// Since this time. A running request holds a part of the budget.
-    Detached(Instant, Option<Part>),
+    Detached(Instant, Option<Reservation>),
     /// The request is aborted and its events are dropped.
     Abandoned,
 }
@@ -279,17 +279,17 @@ impl Replay {
 
     fn attach(self: &Arc<Self>, mut state: MutexGuard<'_, State>, position: u64) -> Reader {
         let signal = self.changed.subscribe();
-        state.turn += 1;
+        state.reader_id += 1;
         state.position = position;
         state.delivered = position;
         self.unlist(&mut state);
         if !matches!(state.connection, Connection::Abandoned) {
             state.connection = Connection::Attached;
         }
-        let turn = state.turn;
+        let reader_id = state.reader_id;
         drop(state);
         self.changed.send_replace(());
-        Reader { replay: self.clone(), turn, signal }
+        Reader { replay: self.clone(), reader_id, signal }
     }
 
     /// Adds an event. If no memory is left, sent events are dropped, and then `push` waits for the
@@ -310,14 +310,14 @@ impl Replay {
 
     /// Reserves memory for an event. If none is left, delivered streams are evicted, then sent events
     /// of this stream. Must be called without the state lock, because eviction locks other streams.
-    fn reserve(&self, message: &Bytes) -> Option<Part> {
+    fn reserve(&self, message: &Bytes) -> Option<Reservation> {
         loop {
             let full = match self.budget.bytes(&self.principal, message) {
                 Ok(part) => return Some(part),
                 Err(full) => full,
             };
             let is_evicted = self.budget.evict(&self.principal, full);
-            if full == Full::Never || !(is_evicted || self.drop_sent()) {
+            if full == BudgetExceeded::Never || !(is_evicted || self.drop_sent()) {
                 return None;
             }
         }
@@ -331,16 +331,16 @@ impl Replay {
         is_sent && state.events.pop_front().is_some()
     }
 
-    fn try_push(&self, message: &Bytes, is_answer: bool, part: Option<Part>) -> bool {
+    fn try_push(&self, message: &Bytes, is_answer: bool, part: Option<Reservation>) -> bool {
         let mut state = self.state();
         if part.is_none() && state.events.iter().any(|event| event.number >= state.position) {
             return false;
         }
         let number = state.next;
         state.next += 1;
-        let mut event = Kept { number, message: message.clone(), is_answer, part };
+        let mut event = StoredEvent { number, message: message.clone(), is_answer, part };
         if !matches!(state.connection, Connection::Attached) {
-            self.shrink(&mut event);
+            self.drop_unreserved(&mut event);
         }
         state.events.push_back(event);
         true
@@ -397,7 +397,7 @@ impl Replay {
     }
 
     /// Without memory, a response is replaced by an error, and other events by empty ones.
-    fn shrink(&self, event: &mut Kept) {
+    fn drop_unreserved(&self, event: &mut StoredEvent) {
         if event.part.is_none() {
             event.message = if event.is_answer { self.dropped.clone() } else { Bytes::new() };
         }
@@ -427,11 +427,11 @@ impl Replay {
     }
 
     /// Handles a dropped connection.
-    fn detach(self: &Arc<Self>, turn: u64) {
-        let unsent = self.unkept(turn);
+    fn detach(self: &Arc<Self>, reader_id: u64) {
+        let unsent = self.unreserved_event(reader_id);
         let part = unsent.and_then(|(number, message)| Some((number, self.reserve(&message)?)));
         let mut state = self.state();
-        if state.turn != turn || !matches!(state.connection, Connection::Attached) {
+        if state.reader_id != reader_id || !matches!(state.connection, Connection::Attached) {
             return;
         }
         if let Some((number, part)) = part
@@ -440,7 +440,7 @@ impl Replay {
             event.part.get_or_insert(part);
         }
         for event in &mut state.events {
-            self.shrink(event);
+            self.drop_unreserved(event);
         }
         let (now, is_complete) = (Instant::now(), state.is_complete);
         let has_kept = state.events.iter().any(|event| event.part.is_some());
@@ -455,14 +455,14 @@ impl Replay {
     }
 
     /// The event that this reader has not sent and that has no reservation. At most one exists.
-    fn unkept(&self, turn: u64) -> Option<(u64, Bytes)> {
+    fn unreserved_event(&self, reader_id: u64) -> Option<(u64, Bytes)> {
         let state = self.state();
-        if state.turn != turn {
+        if state.reader_id != reader_id {
             return None;
         }
         let position = state.position;
-        let is_it = |event: &&Kept| event.part.is_none() && event.number >= position;
-        state.events.iter().find(is_it).map(|event| (event.number, event.message.clone()))
+        let is_unreserved = |event: &&StoredEvent| event.part.is_none() && event.number >= position;
+        state.events.iter().find(is_unreserved).map(|event| (event.number, event.message.clone()))
     }
 
     fn abandon_detached(&self) {
@@ -474,26 +474,26 @@ impl Replay {
         }
     }
 
-    fn take(&self, turn: u64) -> Taken {
+    fn take(&self, reader_id: u64) -> NextEvent {
         let mut state = self.state();
-        if state.turn != turn {
-            return Taken::End;
+        if state.reader_id != reader_id {
+            return NextEvent::End;
         }
         let position = state.position;
         state.delivered = position;
         // Only the first event may be empty: it gives the client an id.
-        let is_next = |event: &&mut Kept| {
+        let is_next = |event: &&mut StoredEvent| {
             event.number >= position && (event.number == 0 || !event.message.is_empty())
         };
         let Some(event) = state.events.iter_mut().find(is_next) else {
-            return if state.is_complete { Taken::End } else { Taken::Nothing };
+            return if state.is_complete { NextEvent::End } else { NextEvent::Nothing };
         };
         let (number, message) = (event.number, event.message.clone());
-        self.shrink(event);
+        self.drop_unreserved(event);
         state.position = number + 1;
         drop(state);
         self.changed.send_replace(());
-        Taken::Event(stream::event(Some(&format!("{}-{number}", self.number)), &message))
+        NextEvent::Event(stream::event(Some(&format!("{}-{number}", self.number)), &message))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -501,7 +501,7 @@ impl Replay {
     }
 }
 
-enum Taken {
+enum NextEvent {
     Event(Bytes),
     Nothing,
     End,
@@ -511,7 +511,7 @@ enum Taken {
 #[derive(Debug)]
 pub(super) struct Reader {
     replay: Arc<Replay>,
-    turn: u64,
+    reader_id: u64,
     signal: watch::Receiver<()>,
 }
 
@@ -519,10 +519,10 @@ impl Reader {
     /// Returns the next event, or `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         loop {
-            match self.replay.take(self.turn) {
-                Taken::Event(event) => return Some(event),
-                Taken::End => return None,
-                Taken::Nothing => self.signal.changed().await.ok()?,
+            match self.replay.take(self.reader_id) {
+                NextEvent::Event(event) => return Some(event),
+                NextEvent::End => return None,
+                NextEvent::Nothing => self.signal.changed().await.ok()?,
             }
         }
     }
@@ -530,6 +530,6 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.replay.detach(self.turn);
+        self.replay.detach(self.reader_id);
     }
 }

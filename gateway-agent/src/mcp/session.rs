@@ -29,9 +29,9 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Rejection, tasks::Begun};
+use super::{Rejection, tasks::SessionTasks};
 use crate::{
-    audit::{Gauge, Held},
+    audit::{Gauge, GaugeGuard},
     identity::{ClientInfo, authenticator::Authentication},
     seal::Sealer,
 };
@@ -54,12 +54,12 @@ const QUESTIONS: usize = 256;
 struct Sealed<P> {
     /// The process that opened the session.
     home: Box<str>,
-    passport: P,
+    claims: P,
 }
 
 /// The permanent facts of a session, stored in its id.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Passport {
+pub(super) struct SessionClaims {
     /// Makes session ids unique.
     number: Box<str>,
     /// The identity of the caller.
@@ -69,7 +69,7 @@ pub(super) struct Passport {
     capabilities: Capabilities,
 }
 
-impl Passport {
+impl SessionClaims {
     pub(super) fn new(
         claim: HeaderClaim,
         client: Option<Arc<ClientInfo>>,
@@ -91,7 +91,7 @@ fn unique() -> Box<str> {
 #[derive(Debug)]
 pub(super) struct Session {
     id: Arc<str>,
-    passport: Passport,
+    claims: SessionClaims,
     used_ms: AtomicU64,
     /// The fingerprint of the last listed tools; 0 before the first list.
     listed: AtomicU64,
@@ -102,11 +102,11 @@ pub(super) struct Session {
     asked: AtomicU64,
     log_level: Mutex<Option<Box<RawValue>>>,
     watched: Mutex<BTreeMap<Box<str>, Subscribed>>,
-    begun: Mutex<Begun>,
+    tasks: Mutex<SessionTasks>,
     /// The quota key of the session.
     principal: Principal,
     _share: Share,
-    _held: Held,
+    _held: GaugeGuard,
 }
 
 impl Session {
@@ -115,15 +115,15 @@ impl Session {
     }
 
     pub(super) fn claim(&self) -> &HeaderClaim {
-        &self.passport.claim
+        &self.claims.claim
     }
 
     pub(super) fn client(&self) -> Option<Arc<ClientInfo>> {
-        self.passport.client.clone()
+        self.claims.client.clone()
     }
 
     pub(super) fn capabilities(&self) -> Capabilities {
-        self.passport.capabilities.clone()
+        self.claims.capabilities.clone()
     }
 
     /// Starts a new event stream; the previous one ends.
@@ -166,19 +166,19 @@ impl Session {
     }
 
     /// Accesses the tasks that the client started.
-    pub(super) fn begun<T>(&self, look: impl FnOnce(&mut Begun) -> T) -> T {
-        look(&mut lock(&self.begun))
+    pub(super) fn tasks<T>(&self, look: impl FnOnce(&mut SessionTasks) -> T) -> T {
+        look(&mut lock(&self.tasks))
     }
 
     /// Registers a request, so that it can be cancelled until the result is dropped. Ids must be
     /// unique among running requests.
-    pub(super) fn begin(self: &Arc<Self>, id: &str) -> Result<Running, Rejection> {
+    pub(super) fn begin(self: &Arc<Self>, id: &str) -> Result<RunningRequest, Rejection> {
         let mut requests = lock(&self.requests);
         let Entry::Vacant(place) = requests.entry(id.into()) else {
             return Err(Rejection::IdInUse);
         };
         let token = place.insert(CancellationToken::new()).clone();
-        Ok(Running { session: self.clone(), id: id.into(), token })
+        Ok(RunningRequest { session: self.clone(), id: id.into(), token })
     }
 
     /// Cancels a request. Unknown ids are ignored.
@@ -216,19 +216,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A running request of a session.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningRequest {
     session: Arc<Session>,
     id: Box<str>,
     token: CancellationToken,
 }
 
-impl Running {
+impl RunningRequest {
     pub(super) async fn cancelled(&self) {
         self.token.cancelled().await;
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         lock(&self.session.requests).remove(&self.id);
     }
@@ -262,8 +262,8 @@ impl Sessions {
     }
 
     /// Opens a session, and returns its id.
-    pub(super) fn open(&self, passport: &Passport) -> Result<String, Rejection> {
-        let sealed = Sealed { home: self.home.clone(), passport };
+    pub(super) fn open(&self, claims: &SessionClaims) -> Result<String, Rejection> {
+        let sealed = Sealed { home: self.home.clone(), claims };
         let content = serde_json::to_vec(&sealed).map_err(|_| Rejection::NoRandomness)?;
         self.sealer.seal(PURPOSE, &content).map_err(|_| Rejection::NoRandomness)
     }
@@ -280,9 +280,9 @@ impl Sessions {
             self.table.read().unwrap_or_else(PoisonError::into_inner).in_use.get(id).cloned();
         let session = match known {
             Some(session) => session,
-            None => self.take_up(id, caller)?,
+            None => self.restore(id, caller)?,
         };
-        if session.passport.claim != caller.claim {
+        if session.claims.claim != caller.claim {
             return Err(Rejection::SessionUnknown);
         }
         self.touch(&session);
@@ -290,18 +290,18 @@ impl Sessions {
     }
 
     /// Adds a session to the table from the content of its id.
-    fn take_up(
+    fn restore(
         &self,
         id: &str,
         Authentication { claim, payer, .. }: &Authentication,
     ) -> Result<Arc<Session>, Rejection> {
         let content = self.sealer.open(PURPOSE, id);
         let sealed = content.and_then(|content| serde_json::from_slice(&content).ok());
-        let own = sealed.filter(|sealed: &Sealed<Passport>| sealed.passport.claim == *claim);
-        let Sealed { home, passport } = own.ok_or(Rejection::SessionUnknown)?;
+        let own = sealed.filter(|sealed: &Sealed<SessionClaims>| sealed.claims.claim == *claim);
+        let Sealed { home, claims } = own.ok_or(Rejection::SessionUnknown)?;
         let listed = if home == self.home { 0 } else { UNKNOWN_LIST };
         let mut table = self.write();
-        if passport.number().is_none_or(|number| table.ended.contains(&number)) {
+        if claims.number().is_none_or(|number| table.ended.contains(&number)) {
             return Err(Rejection::SessionUnknown);
         }
         if let Some(known) = table.in_use.get(id) {
@@ -311,7 +311,7 @@ impl Sessions {
         let id: Arc<str> = id.into();
         let session = Arc::new(Session {
             id: id.clone(),
-            passport,
+            claims,
             used_ms: AtomicU64::new(self.now_ms()),
             listed: AtomicU64::new(listed),
             streams: watch::channel(0).0,
@@ -320,10 +320,10 @@ impl Sessions {
             asked: AtomicU64::new(0),
             log_level: Mutex::default(),
             watched: Mutex::default(),
-            begun: Mutex::default(),
+            tasks: Mutex::default(),
             principal: payer.clone(),
             _share: share,
-            _held: Gauge::Sessions.hold(),
+            _held: Gauge::Sessions.increment(),
         });
         table.in_use.insert(id, session.clone());
         Ok(session)
@@ -385,7 +385,7 @@ impl Sessions {
     ) -> Result<Arc<str>, Rejection> {
         let session = self.find(headers, caller)?;
         let id = session.id.clone();
-        let number = session.passport.number().ok_or(Rejection::SessionUnknown)?;
+        let number = session.claims.number().ok_or(Rejection::SessionUnknown)?;
         let mut table = self.write();
         table.in_use.remove(&id);
         if table.ended.len() >= ENDED

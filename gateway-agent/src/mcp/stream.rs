@@ -29,23 +29,23 @@ use http::{
 use serde::Deserialize;
 use tokio::{sync::watch, time::timeout};
 
-pub(super) use self::tasks::{pace, watches as task_watches};
+pub(super) use self::tasks::{poll_interval, watches as task_watches};
 use self::{
     tasks::Tasks,
-    watcher::{Change, Watcher},
+    watcher::{Change, ChangeWatcher},
 };
 use super::{
     Endpoint, Rejection,
-    about::{self, Offer},
+    capabilities::{self, ServedTool},
     incoming::Incoming,
-    manner::{self, Who},
+    requester::{self, Requester},
     replay::Reader,
     session::Session,
 };
 use crate::{
     audit::{self, CallRecord},
     identity::authenticator::Authentication,
-    mcp::render::{http::Answer, result::MODERN_META},
+    mcp::render::{http::SizedResponse, result::MODERN_META},
     pipeline::{self, Invocation, Output},
 };
 
@@ -64,8 +64,8 @@ pub(super) fn of_session(
 ) -> Result<Response, Rejection> {
     // The stream must not keep the token in memory.
     let caller = Authentication { subject: None, client: session.client(), ..caller };
-    let who = Who { era: Era::Legacy, caller, session: None, takes_tasks: false };
-    let mut watcher = Watcher::new(endpoint, &who)?;
+    let requester = Requester { era: Era::Legacy, caller, session: None, takes_tasks: false };
+    let mut watcher = ChangeWatcher::new(endpoint, &requester)?;
     // Changes between the last list and this stream are sent at once.
     watcher.compare_with(session.last_listed());
     let turn = session.take_stream();
@@ -96,7 +96,7 @@ pub(super) fn of_reader(reader: Reader) -> Response {
 
 /// The stream of a session. The weak reference lets the stream end with its session.
 struct SessionStream {
-    watcher: Watcher,
+    watcher: ChangeWatcher,
     turn: watch::Receiver<u64>,
     session: Weak<Session>,
 }
@@ -111,8 +111,8 @@ impl SessionStream {
                     let session = self.session.upgrade()?;
                     match change {
                         Change::Task { servers, id, params } => {
-                            let known = session.begun(|begun| {
-                                let mut known = servers.iter().filter_map(|server| begun.known(server, &id));
+                            let known = session.tasks(|tasks| {
+                                let mut known = servers.iter().filter_map(|server| tasks.known(server, &id));
                                 known.next().map(str::to_owned)
                             });
                             let told = known.and_then(|known| super::tasks::status(&params, (&id, &known)));
@@ -126,7 +126,7 @@ impl SessionStream {
                 }
                 // A newer stream replaced this one, or the session has ended.
                 _ = self.turn.changed() => return None,
-                () = endpoint.gateway.closing().cancelled() => self.watcher.move_on()?,
+                () = endpoint.gateway.closing().cancelled() => self.watcher.follow_reload()?,
                 () = tokio::time::sleep(TOUCH) => endpoint.state.sessions.touch(&*self.session.upgrade()?),
             }
         }
@@ -156,7 +156,7 @@ struct Filter {
 
 impl Filter {
     fn is_small(&self) -> bool {
-        self.resource_subscriptions.len() <= MOST_RESOURCES && self.task_ids.len() <= tasks::MOST
+        self.resource_subscriptions.len() <= MOST_RESOURCES && self.task_ids.len() <= tasks::MAX_TASKS
     }
 }
 
@@ -164,28 +164,28 @@ impl Filter {
 pub(super) async fn subscribe(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    who: &Who,
-) -> Result<Answer, Rejection> {
+    requester: &Requester,
+) -> Result<SizedResponse, Rejection> {
     let filter = incoming.param("notifications").and_then(jsonrpc::read_object);
     let filter: Filter = filter.filter(Filter::is_small).ok_or(Rejection::Params {
         what: "params.notifications must be an object of flags, of at most 1,000 \
                    resourceSubscriptions and of at most 100 taskIds",
     })?;
-    let context = manner::context(incoming, who);
+    let context = requester::context(incoming, requester);
     if !filter.task_ids.is_empty() {
-        manner::demand(&context, TASKS)?;
+        requester::require_extension(&context, TASKS)?;
     }
-    let offered = about::of(endpoint, who);
+    let available = capabilities::available_features(endpoint, requester);
     let filter = Filter {
-        prompts_list_changed: filter.prompts_list_changed && offered.has(Offer::Prompts),
-        resources_list_changed: filter.resources_list_changed && offered.has(Offer::Resources),
+        prompts_list_changed: filter.prompts_list_changed && available.has(ServedTool::Prompts),
+        resources_list_changed: filter.resources_list_changed && available.has(ServedTool::Resources),
         ..filter
     };
     // Before the subscriptions, so that no change is missed.
-    let watcher = Watcher::new(endpoint, who)?;
+    let watcher = ChangeWatcher::new(endpoint, requester)?;
     let (resources, tasks) = tokio::join!(
-        resources(endpoint, incoming, (who, &filter)),
-        Tasks::watch(endpoint, (who, &context), &filter.task_ids),
+        resources(endpoint, incoming, (requester, &filter)),
+        Tasks::watch(endpoint, (requester, &context), &filter.task_ids),
     );
     let subscription = Subscription {
         id: incoming.id.as_raw().into(),
@@ -199,21 +199,21 @@ pub(super) async fn subscribe(
         let message = subscription.next().await?;
         Some((event(None, &message), subscription))
     });
-    Ok(Answer { response: respond(events), bytes: 0 })
+    Ok(SizedResponse { response: respond(events), bytes: 0 })
 }
 
 /// Subscribes to the visible resources. Resources that their servers reject are not acknowledged.
 async fn resources(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
-    (who, filter): (&Who, &Filter),
+    (requester, filter): (&Requester, &Filter),
 ) -> BTreeMap<Box<str>, Subscribed> {
     let watched = filter.resource_subscriptions.iter().map(async |uri| {
         let span = endpoint.gateway.tracer().begin(&incoming.trace());
-        let (event, place) = ("subscriptions/listen", audit::place(uri));
-        let mut record = CallRecord::begin(event, who.era, &place, incoming.bytes, span)
+        let (event, origin) = ("subscriptions/listen", audit::origin(uri));
+        let mut record = CallRecord::begin(event, requester.era, &origin, incoming.bytes, span)
             .of_request(incoming.headers());
-        let mut call = Invocation::subscription(who.caller.clone(), uri);
+        let mut call = Invocation::subscription(requester.caller.clone(), uri);
         let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
         let subscribed = output.and_then(Output::into_subscription).ok()?;
         Some((uri.clone(), subscribed))
@@ -224,7 +224,7 @@ async fn resources(
 /// A subscription of the stateless era.
 struct Subscription {
     id: Box<str>,
-    watcher: Watcher,
+    watcher: ChangeWatcher,
     filter: Filter,
     watched: BTreeMap<Box<str>, Subscribed>,
     tasks: Tasks,
@@ -253,8 +253,8 @@ impl Subscription {
                             return Some(notification(&change, Some(&self.meta())));
                         }
                     }
-                    Some(task) = self.tasks.next() => return Some(self.told_of(&task)),
-                    () = closing.cancelled() => if self.watcher.move_on().is_none() {
+                    Some(task) = self.tasks.next() => return Some(self.task_notification(&task)),
+                    () = closing.cancelled() => if self.watcher.follow_reload().is_none() {
                         self.state = State::Closed;
                         return self.result();
                     }
@@ -275,7 +275,7 @@ impl Subscription {
     }
 
     /// `notifications/tasks` with the state of a task.
-    fn told_of(&self, task: &str) -> Bytes {
+    fn task_notification(&self, task: &str) -> Bytes {
         let members = task.strip_prefix('{').unwrap_or_default();
         let separator = if members == "}" { "" } else { "," };
         let params = format!(r#"{{"_meta":{}{separator}{members}"#, self.meta());
@@ -287,25 +287,25 @@ impl Subscription {
     }
 
     fn acknowledgement(&self) -> Bytes {
-        let mut honoured = ObjectWriter::with_capacity(128);
+        let mut accepted = ObjectWriter::with_capacity(128);
         for (name, is_wanted) in [
             ("toolsListChanged", self.filter.tools_list_changed),
             ("promptsListChanged", self.filter.prompts_list_changed),
             ("resourcesListChanged", self.filter.resources_list_changed),
         ] {
             if is_wanted {
-                honoured.raw(name, "true");
+                accepted.raw(name, "true");
             }
         }
         if !self.watched.is_empty() {
             let uris: Vec<_> = self.watched.keys().collect();
-            honoured.raw("resourceSubscriptions", &serde_json::json!(uris).to_string());
+            accepted.raw("resourceSubscriptions", &serde_json::json!(uris).to_string());
         }
         if !self.tasks.known().is_empty() {
-            honoured.raw("taskIds", &serde_json::json!(self.tasks.known()).to_string());
+            accepted.raw("taskIds", &serde_json::json!(self.tasks.known()).to_string());
         }
         let params =
-            format!(r#"{{"_meta":{},"notifications":{}}}"#, self.meta(), honoured.finish_string());
+            format!(r#"{{"_meta":{},"notifications":{}}}"#, self.meta(), accepted.finish_string());
         jsonrpc::notification("notifications/subscriptions/acknowledged", Some(&params))
     }
 

@@ -19,13 +19,13 @@ use tokio::time::{Instant, sleep};
 use super::{
     Endpoint, Rejection,
     incoming::Incoming,
-    manner::{self, Who},
-    stream::pace,
+    requester::{self, Requester},
+    stream::poll_interval,
 };
 use crate::{
     audit::CallRecord,
-    mcp::render::{self, http::Answer, result},
-    pipeline::{self, About, Error, Invocation, Output, Target, Task},
+    mcp::render::{self, http::SizedResponse, result},
+    pipeline::{self, FeatureSubject, Error, Invocation, Output, Target, Task},
 };
 
 /// Maximum remembered tasks per session; the oldest are dropped first.
@@ -33,15 +33,15 @@ const REMEMBERED: usize = 100;
 /// Maximum tasks per page of `tasks/list`.
 const PAGE: usize = 20;
 /// Maximum concurrent polls of one `tasks/list`.
-const AT_ONCE: usize = 8;
+const CONCURRENT_POLLS: usize = 8;
 /// Timeout of `tasks/result`.
 pub(super) const LONGEST: Duration = Duration::from_mins(10);
 
 /// The tasks of a session, newest last.
 #[derive(Debug, Default)]
-pub(super) struct Begun(VecDeque<(Box<str>, Task)>);
+pub(super) struct SessionTasks(VecDeque<(Box<str>, Task)>);
 
-impl Begun {
+impl SessionTasks {
     /// Stores a task under the client's id.
     pub(super) fn add(&mut self, known: &str, task: Task) {
         if self.0.len() >= REMEMBERED {
@@ -72,43 +72,43 @@ impl Begun {
 pub(super) async fn list(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    who: &Who,
-) -> Result<Answer, Rejection> {
-    let Some(session) = &who.session else { return Err(Rejection::SessionRequired) };
+    requester: &Requester,
+) -> Result<SizedResponse, Rejection> {
+    let Some(session) = &requester.session else { return Err(Rejection::SessionRequired) };
     let cursor = match incoming.param("cursor").filter(|raw| raw.get() != "null") {
         Some(_) => {
             let text = incoming.text("cursor").unwrap_or_default();
-            Some(crate::view::pages::transparent(&text)?)
+            Some(crate::view::pages::decode_cursor(&text)?)
         }
         None => None,
     };
-    let page = session.begun(|begun| begun.after(cursor.as_deref()));
+    let page = session.tasks(|tasks| tasks.after(cursor.as_deref()));
     let unknown = "params.cursor refers to a task that is no longer listed; start without a cursor";
     let mut page = page.ok_or(Rejection::Params { what: unknown })?;
     let has_more = page.len() > PAGE;
     page.truncate(PAGE);
-    let next = page.last().filter(|_| has_more).map(|(known, _)| crate::view::pages::opaque(known));
-    let context = manner::context(incoming, who);
+    let next = page.last().filter(|_| has_more).map(|(known, _)| crate::view::pages::encode_cursor(known));
+    let context = requester::context(incoming, requester);
     let asked = page.into_iter().map(async |(known, task)| {
         let span = endpoint.gateway.tracer().begin(&context.trace);
-        let about = About::Task(known.clone(), Some(task));
-        let caller = who.caller.clone();
+        let about = FeatureSubject::Task(known.clone(), Some(task));
+        let caller = requester.caller.clone();
         let method = Method::GetTask.as_str();
-        let mut record = CallRecord::begin(method, who.era, &about.audited(), 0, span);
+        let mut record = CallRecord::begin(method, requester.era, &about.audited(), 0, span);
         let mut call = Invocation::task_status(caller, about, context.clone());
         let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
         match output.and_then(Output::into_result) {
             Ok(outcome) => Some(result::task(&outcome)),
             Err(error) => {
                 if is_gone(&error) {
-                    session.begun(|begun| begun.forget(&known));
+                    session.tasks(|tasks| tasks.forget(&known));
                 }
                 None
             }
         }
     });
     let tasks: Vec<_> =
-        stream::iter(asked).buffered(AT_ONCE).filter_map(std::future::ready).collect().await;
+        stream::iter(asked).buffered(CONCURRENT_POLLS).filter_map(std::future::ready).collect().await;
     let mut result = ObjectWriter::with_capacity(1024);
     result.raw("tasks", &format!("[{}]", tasks.join(",")));
     if let Some(next) = next {
@@ -125,7 +125,7 @@ fn is_gone(error: &Error) -> bool {
 
 /// Polls a task until it has ended or needs input. A blocking `tasks/result` would occupy one of
 /// the upstream's concurrent requests.
-pub(super) async fn settled(
+pub(super) async fn wait_until_settled(
     endpoint: &Endpoint,
     (call, until): (&Invocation, Instant),
     record: &mut CallRecord,
@@ -144,7 +144,7 @@ pub(super) async fn settled(
         let task = &outcome.result.result;
         let status =
             Object::parse(task).ok().and_then(|task| Some(task.find("status")?.get().to_owned()));
-        let Some(wait) = pace(task).filter(|_| status.as_deref() != Some(r#""input_required""#))
+        let Some(wait) = poll_interval(task).filter(|_| status.as_deref() != Some(r#""input_required""#))
         else {
             return Ok(());
         };
@@ -157,7 +157,7 @@ pub(super) async fn settled(
 }
 
 /// Whether a `tasks/result` timed out while the task is still running.
-pub(super) fn goes_on(outcome: &Result<pipeline::OperationResult, Error>, until: Instant) -> bool {
+pub(super) fn is_still_running(outcome: &Result<pipeline::OperationResult, Error>, until: Instant) -> bool {
     let is_late = matches!(
         outcome,
         Err(Error::Upstream(gateway_upstream::Error::Timeout { phase: Phase::Call, .. }))
@@ -177,13 +177,13 @@ pub(super) fn with_known_task(params: &str, task: Option<(&str, &str)>) -> Optio
 /// Replaces the client's task id in an answer by the server's.
 pub(super) fn with_own_task(
     endpoint: &Endpoint,
-    who: &gateway_policy::HeaderClaim,
+    requester: &gateway_policy::HeaderClaim,
     answer: &RawValue,
 ) -> Option<Box<RawValue>> {
     if !answer.get().contains(RELATED_TASK) {
         return None;
     }
-    let own = |known: &str| Some(Task::open(&endpoint.gateway, who, known)?.id.into());
+    let own = |known: &str| Some(Task::open(&endpoint.gateway, requester, known)?.id.into());
     RawValue::from_string(related(answer, own)?).ok()
 }
 
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn session_remembers_its_latest_tasks() {
-        let mut begun = Begun::default();
+        let mut begun = SessionTasks::default();
         for number in 0..=REMEMBERED {
             begun.add(&format!("known {number}"), task(&number.to_string()));
         }

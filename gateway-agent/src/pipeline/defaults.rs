@@ -16,12 +16,12 @@ use super::Error;
 use registry_core::tool_schema::hide::HiddenField;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Filling<'a> {
+pub(super) struct Defaults<'a> {
     pub(super) hidden: &'a [HiddenField],
     pub(super) variables: &'a BTreeMap<String, String>,
 }
 
-impl Filling<'_> {
+impl Defaults<'_> {
     /// Fills absent arguments and hidden fields.
     pub(super) fn fill(
         &self,

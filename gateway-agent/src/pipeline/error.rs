@@ -7,7 +7,7 @@ use gateway_policy::{Denial, Outcome};
 use schema_compat::schema_compile::Violation;
 
 use super::{arguments::InvalidArguments, message, mcp_headers::Mismatch, projection};
-use crate::{audit::CallRecord, identity::challenge::Refusal};
+use crate::{audit::CallRecord, identity::challenge::AuthenticationError};
 
 #[cfg(test)]
 mod tests;
@@ -19,16 +19,16 @@ pub enum Error {
     #[error("no catalog yet")]
     NoCatalog,
     /// The policy denied the operation.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Denied(#[from] Denial),
     /// The caller lacks scopes of the tool.
-    #[error(transparent)]
-    Scopes(#[from] Refusal),
+    #[error(decode_cursor)]
+    Scopes(#[from] AuthenticationError),
     /// A header does not match its argument.
-    #[error(transparent)]
-    Mirror(#[from] Mismatch),
+    #[error(decode_cursor)]
+    HeaderMismatch(#[from] Mismatch),
     /// The arguments are not an object, or ambiguous.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Arguments(#[from] InvalidArguments),
     /// The caller sent a hidden argument.
     #[error("the argument {pointer} is hidden")]
@@ -63,26 +63,26 @@ pub enum Error {
         violations: Vec<Violation>,
     },
     /// A composition failed.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Composition(Box<Failed>),
     /// The result could not be projected; the caller receives nothing of it.
     #[error("the result could not be projected: {0}")]
-    Projection(#[from] projection::Failure),
+    Projection(#[from] projection::ProjectionError),
     /// The upstream requests input of a kind that the client does not support.
     #[error("the upstream requests {capability}, a capability that the client did not declare")]
-    Incapable {
+    MissingCapability {
         /// The missing client capability.
         capability: &'static str,
     },
     /// The upstream requested input in too many rounds.
     #[error("the upstream requested input in {rounds} rounds without a result")]
-    EndlessInput {
+    TooManyInputRounds {
         /// Number of answered rounds.
         rounds: usize,
     },
     /// The caller sent input for an operation that no longer exists.
     #[error("no operation waits for this input")]
-    NothingWaits,
+    UnknownInput,
     /// The call is or is not a task, against the tool's `execution.taskSupport`.
     #[error("{}", if *.is_required {
         "the tool must be called as a task"
@@ -94,7 +94,7 @@ pub enum Error {
         is_required: bool,
     },
     /// The upstream returned no result.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Upstream(#[from] gateway_upstream::Error),
 }
 
@@ -110,11 +110,11 @@ impl Error {
             Self::Denied(_)
             | Self::Scopes(_)
             | Self::Upstream(gateway_upstream::Error::NoSubject { .. }) => Outcome::Denied,
-            Self::Mirror(_)
+            Self::HeaderMismatch(_)
             | Self::Arguments(_)
             | Self::HiddenField { .. }
-            | Self::Incapable { .. }
-            | Self::NothingWaits
+            | Self::MissingCapability { .. }
+            | Self::UnknownInput
             | Self::TaskSupport { .. }
             | Self::InvalidInput { .. } => Outcome::InvalidInput,
             Self::Composition(failed) => failed.failure.outcome(),
@@ -124,7 +124,7 @@ impl Error {
             | Self::Upstream(gateway_upstream::Error::NotConfigured { .. }) => {
                 Outcome::Misconfigured
             }
-            Self::InvalidOutput { .. } | Self::Projection(_) | Self::EndlessInput { .. } => {
+            Self::InvalidOutput { .. } | Self::Projection(_) | Self::TooManyInputRounds { .. } => {
                 Outcome::InvalidOutput
             }
             Self::Upstream(gateway_upstream::Error::Timeout { .. }) => Outcome::UpstreamTimeout,
@@ -157,13 +157,13 @@ impl Error {
             Self::InvalidOutput { .. }
             | Self::Projection(_)
             // The tool had started when it requested input.
-            | Self::Incapable { .. }
-            | Self::EndlessInput { .. }
-            | Self::NothingWaits => true,
+            | Self::MissingCapability { .. }
+            | Self::TooManyInputRounds { .. }
+            | Self::UnknownInput => true,
             Self::NoCatalog
             | Self::Denied(_)
             | Self::Scopes(_)
-            | Self::Mirror(_)
+            | Self::HeaderMismatch(_)
             | Self::Arguments(_)
             | Self::HiddenField { .. }
             | Self::InvalidInput { .. }
@@ -187,7 +187,7 @@ impl Error {
     pub(crate) fn to_step(&self, tool: &str) -> StepError {
         StepError {
             outcome: self.outcome(),
-            message: message::of(tool, self).into_owned(),
+            message: message::for_caller(tool, self).into_owned(),
             detail: self.to_string(),
             effects: self.effects(),
             retry_after: self.retry_after(),

@@ -12,9 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Settings, route};
 use crate::{
-    audit,
     contract::Contracts,
-    freshness::Watchman,
+    freshness::StalenessMonitor,
     identity::{
         Caller, ClientInfo,
         authenticator::{Authentication, Authenticator},
@@ -24,7 +23,7 @@ use crate::{
     trace::Tracer,
     view::{
         Snapshot, View, Views,
-        shown::{Showcase, exposures},
+        visible_servers::{VisibleServers, exposures},
         validators::Validators,
     },
     workers::Workers,
@@ -35,9 +34,9 @@ use crate::{
 pub struct Gateway {
     settings: Settings,
     authenticator: Authenticator,
-    parts: Parts,
+    parts: GatewayParts,
     views: Views,
-    kept: Kept,
+    shared: SharedState,
     closing: CancellationToken,
     /// The gateway that continues event streams after a reload.
     successor: OnceLock<Arc<Gateway>>,
@@ -45,7 +44,7 @@ pub struct Gateway {
 
 /// State that survives a change of the configuration.
 #[derive(Debug, Clone, Default)]
-struct Kept {
+struct SharedState {
     validators: Arc<Validators>,
     workers: Arc<Workers>,
     buffers: Arc<Buffers>,
@@ -53,11 +52,11 @@ struct Kept {
 
 /// The parts of a gateway that do not depend on its settings.
 #[derive(Debug, Clone)]
-pub struct Parts {
+pub struct GatewayParts {
     /// The catalog of the registry.
     pub catalog: watch::Receiver<Arc<Catalog>>,
     /// Measures the age of the catalog.
-    pub watchman: Watchman,
+    pub staleness: StalenessMonitor,
     /// The upstream servers.
     pub upstreams: Arc<Upstreams>,
     /// The contracts of their tools.
@@ -72,20 +71,19 @@ pub struct Parts {
 
 impl Gateway {
     /// Creates a gateway. Its catalog is empty until one is loaded.
-    pub fn new(settings: Settings, authenticator: Authenticator, parts: Parts) -> Self {
-        audit::describe_metrics();
-        Self::assemble(settings, authenticator, parts, Kept::default())
+    pub fn new(settings: Settings, authenticator: Authenticator, parts: GatewayParts) -> Self {
+        Self::assemble(settings, authenticator, parts, SharedState::default())
     }
 
     pub(super) fn reconfigured(&self, settings: Settings, authenticator: Authenticator) -> Self {
-        Self::assemble(settings, authenticator, self.parts.clone(), self.kept.clone())
+        Self::assemble(settings, authenticator, self.parts.clone(), self.shared.clone())
     }
 
-    fn assemble(settings: Settings, authenticator: Authenticator, parts: Parts, kept: Kept) -> Self {
-        let Parts { catalog, contracts, .. } = &parts;
+    fn assemble(settings: Settings, authenticator: Authenticator, parts: GatewayParts, shared: SharedState) -> Self {
+        let GatewayParts { catalog, contracts, .. } = &parts;
         let views = Views::new(catalog.clone(), contracts.definitions(), Arc::clone(contracts));
         let (closing, successor) = (CancellationToken::new(), OnceLock::new());
-        Self { settings, authenticator, parts, views, kept, closing, successor }
+        Self { settings, authenticator, parts, views, shared, closing, successor }
     }
 
     pub(crate) fn authenticator(&self) -> &Authenticator {
@@ -135,21 +133,21 @@ impl Gateway {
         &self.views
     }
 
-    pub fn watchman(&self) -> &Watchman {
-        &self.parts.watchman
+    pub fn staleness(&self) -> &StalenessMonitor {
+        &self.parts.staleness
     }
 
     pub fn validators(&self) -> &Validators {
-        &self.kept.validators
+        &self.shared.validators
     }
 
     pub(crate) fn workers(&self) -> &Workers {
-        &self.kept.workers
+        &self.shared.workers
     }
 
     /// The memory quota of buffered requests and results.
     pub(crate) fn buffers(&self) -> &Arc<Buffers> {
-        &self.kept.buffers
+        &self.shared.buffers
     }
 
     /// Opens an empty reservation of a caller's memory quota.
@@ -167,12 +165,12 @@ impl Gateway {
 
     /// The view of a caller in a snapshot.
     pub fn view(&self, snapshot: &Snapshot, caller: &Caller) -> Arc<View> {
-        self.views.of(snapshot, &route::audience(self.policy(), caller))
+        self.views.view(snapshot, &route::audience(self.policy(), caller))
     }
 
     /// The prompts and resources that servers of a view expose.
-    pub fn showcase(&self, snapshot: &Snapshot, view: &View) -> Showcase {
-        Showcase::of(snapshot, view, |server| self.upstreams().showing(server))
+    pub fn visible_servers(&self, snapshot: &Snapshot, view: &View) -> VisibleServers {
+        VisibleServers::new(snapshot, view, |server| self.upstreams().showing(server))
     }
 
     /// The names of a server's resources for callers, if the server exposes resources.

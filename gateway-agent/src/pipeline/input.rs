@@ -20,11 +20,11 @@ pub(super) async fn ask(
     (params, rounds): (&mut Vec<Param>, usize),
 ) -> Result<(), Error> {
     if rounds >= ROUNDS {
-        return Err(Error::EndlessInput { rounds });
+        return Err(Error::TooManyInputRounds { rounds });
     }
     let unanswered = || {
         side.refusal()
-            .map_or(Error::NothingWaits, |why| gateway_upstream::Error::Exhausted(why).into())
+            .map_or(Error::UnknownInput, |why| gateway_upstream::Error::Exhausted(why).into())
     };
     let answers = answered(side, &result.result).await.ok_or_else(unanswered)?;
     params.retain(|param| !matches!(&*param.name, "inputResponses" | "requestState"));
@@ -82,7 +82,7 @@ pub(super) fn check(result: &RawResult, context: &Context) -> Result<(), Error> 
         let needed = QUESTIONS.iter().find(|(known, _)| Some(*known) == method.as_deref());
         match needed {
             Some((_, capability)) if !context.capabilities.can(capability) => {
-                return Err(Error::Incapable { capability });
+                return Err(Error::MissingCapability { capability });
             }
             Some(_) => {}
             None => {

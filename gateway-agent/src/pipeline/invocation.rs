@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::{Error, Gateway, Task, TaskNames};
 use crate::{
-    audit, freshness::Freshness, identity::authenticator::Authentication, view::Offer,
+    audit, freshness::Freshness, identity::authenticator::Authentication, view::ServedTool,
 };
 
 /// An operation: a tool call, a request for another feature of a server, or a step of a
@@ -32,22 +32,22 @@ pub(crate) struct Invocation {
     pub(crate) context: Context,
     /// The channel to the client, for progress, log messages and questions.
     pub(crate) client: Option<Side>,
-    pub(crate) answers: Answers,
+    pub(crate) input: InputHandling,
 }
 
 /// How questions of the upstream reach the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answers {
+pub(crate) enum InputHandling {
     /// The gateway asks the client and continues the operation.
-    InPlace,
+    AskClient,
     /// The result goes to the client, which repeats the request with its answers.
-    ByRepeat,
+    ReturnToClient,
 }
 
 #[derive(Debug)]
 pub(crate) enum Target {
     Tool(ToolCall),
-    Feature { method: Method, about: About },
+    Feature { method: Method, subject: FeatureSubject },
     Step(StepCall),
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct ToolCall {
 /// A step of a composition. The authorization of the composition covers it.
 #[derive(Debug)]
 pub(crate) struct StepCall {
-    pub(crate) offer: Arc<Offer>,
+    pub(crate) served: Arc<ServedTool>,
     pub(crate) arguments: Box<RawValue>,
 	pub(crate) principal: Principal,
     /// The enclosing runs.
@@ -88,7 +88,7 @@ impl Target {
 
 /// The prompt, resource or task of a request, named as callers know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum About {
+pub(crate) enum FeatureSubject {
     Prompt(Box<str>),
     /// A resource or resource template.
     Resource(Box<str>),
@@ -96,7 +96,7 @@ pub(crate) enum About {
     Task(Box<str>, Option<Task>),
 }
 
-impl About {
+impl FeatureSubject {
     pub(crate) fn known(&self) -> &str {
         match self {
             Self::Prompt(known) | Self::Resource(known) | Self::Task(known, _) => known,
@@ -107,7 +107,7 @@ impl About {
     pub(crate) fn audited(&self) -> Cow<'_, str> {
         match self {
             Self::Prompt(name) => Cow::Borrowed(name),
-            Self::Resource(uri) => audit::place(uri).into(),
+            Self::Resource(uri) => audit::origin(uri).into(),
             Self::Task(_, task) => task.as_ref().map_or("", |task| &task.tool).into(),
         }
     }
@@ -115,27 +115,27 @@ impl About {
 
 impl Invocation {
     pub(crate) fn subscription(caller: Authentication, uri: &str) -> Self {
-        let about = About::Resource(uri.into());
-        Self::of_feature(caller, Method::Subscribe, about, Context::default())
+        let subject = FeatureSubject::Resource(uri.into());
+        Self::of_feature(caller, Method::Subscribe, subject, Context::default())
     }
 
-    pub(crate) fn task_status(caller: Authentication, about: About, context: Context) -> Self {
-        Self::of_feature(caller, Method::GetTask, about, context)
+    pub(crate) fn task_status(caller: Authentication, subject: FeatureSubject, context: Context) -> Self {
+        Self::of_feature(caller, Method::GetTask, subject, context)
     }
 
     fn of_feature(
         caller: Authentication,
         method: Method,
-        about: About,
+        subject: FeatureSubject,
         context: Context,
     ) -> Self {
         Self {
             caller,
-            target: Target::Feature { method, about },
+            target: Target::Feature { method, subject },
             params: Vec::new(),
             context,
             client: None,
-            answers: Answers::ByRepeat,
+            input: InputHandling::ReturnToClient,
         }
     }
 

@@ -7,7 +7,7 @@ mod words;
 
 use std::borrow::Cow;
 
-pub(crate) use self::words::unfinished;
+pub(crate) use self::words::failed_composition;
 use gateway_policy::Denial;
 use gateway_upstream::Phase;
 
@@ -16,7 +16,7 @@ use super::Error;
 pub(crate) const NO_CATALOG: &str =
     "no catalog yet: the gateway has not received one from its registry; retry later";
 
-pub(crate) fn of<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
+pub(crate) fn for_caller<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
     match error {
         Error::NoCatalog => NO_CATALOG.into(),
         Error::Denied(Denial::Quarantined) => words::quarantined(tool).into(),
@@ -24,7 +24,7 @@ pub(crate) fn of<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
         // The caller must not learn whether the tool exists.
         Error::Denied(_) => format!("Unknown tool: {tool}").into(),
         Error::Scopes(refusal) => refusal.to_string().into(),
-        Error::Mirror(mismatch) => mismatch.to_string().into(),
+        Error::HeaderMismatch(mismatch) => mismatch.to_string().into(),
         Error::Arguments(invalid) => invalid.to_string().into(),
         Error::HiddenField { pointer } => {
             format!("Invalid arguments for {tool}: {pointer} is not an argument of this tool.")
@@ -42,13 +42,13 @@ pub(crate) fn of<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
         )
         .into(),
         Error::InvalidOutput { violations } => words::invalid_output(tool, violations).into(),
-        Error::Composition(failed) => words::unfinished(tool, &failed.failure).into(),
+        Error::Composition(failed) => words::failed_composition(tool, &failed.failure).into(),
         Error::Projection(failure) => words::unprojected(tool, failure).into(),
-        Error::Incapable { .. } => error.to_string().into(),
-        Error::EndlessInput { .. } => {
+        Error::MissingCapability { .. } => error.to_string().into(),
+        Error::TooManyInputRounds { .. } => {
             format!("{tool} requested input too many times, and the call was stopped. Whether the tool did its work is unknown.").into()
         }
-        Error::NothingWaits => {
+        Error::UnknownInput => {
             "no operation waits for this input; repeat the request without it".into()
         }
         Error::TaskSupport { is_required: true } => format!(

@@ -7,14 +7,14 @@ use gateway_protocol::{mcp::Method, naming};
 use registry_core::{Name, entity::Exposure};
 
 use super::{
-    About, Error, Gateway, Invocation, Target,
-    route::{self, FeatureRoute, Offered, Route, TaskRoute},
+    FeatureSubject, Error, Gateway, Invocation, Target,
+    route::{self, FeatureRoute, ResolvedTool, Route, TaskRoute},
 };
 use crate::{
     audit::CallRecord,
     freshness::Freshness,
-    identity::{Caller, authenticator::Authentication, challenge::Refusal},
-    view::{Offer, Snapshot},
+    identity::{Caller, authenticator::Authentication, challenge::AuthenticationError},
+    view::{ServedTool, Snapshot},
 };
 
 /// The state that one round of an operation uses.
@@ -33,23 +33,23 @@ impl Moment {
         if let Target::Step(step) = &call.target {
             // The record of a step already has the caller and catalog of its composition.
             return Self {
-                freshness: gateway.watchman().look(),
+                freshness: gateway.staleness().check(),
                 snapshot: gateway.views().now(),
                 caller: None,
                 principal: step.principal.clone(),
             };
         }
-        let moment = Self::of(gateway, &call.caller);
+        let moment = Self::resolve(gateway, &call.caller);
         if let Some(caller) = &moment.caller {
-            record.identified(moment.snapshot.catalog.revision(), caller);
+            record.set_caller(moment.snapshot.catalog.revision(), caller);
         }
-        record.dated(moment.freshness);
+        record.set_freshness(moment.freshness);
         moment
     }
 
-    fn of(gateway: &Gateway, Authentication { claim, client, .. }: &Authentication) -> Self {
+    fn resolve(gateway: &Gateway, Authentication { claim, client, .. }: &Authentication) -> Self {
         // Read first: the age must not be younger than the snapshot.
-        let freshness = gateway.watchman().look();
+        let freshness = gateway.staleness().check();
         let snapshot = gateway.views().now();
         let caller = gateway.identify(&snapshot, claim, client.clone());
         let principal = caller.principal(claim);
@@ -64,53 +64,53 @@ impl Moment {
         let is_ready = || self.snapshot.has_catalog().then_some(()).ok_or(Error::NoCatalog);
         match &call.target {
             Target::Tool(tool) => {
-                let offered = self.offered(gateway, &tool.name);
+                let resolved = self.resolved(gateway, &tool.name);
                 let asked = (Method::CallTool, Some(&*tool.name));
-                check_scopes(gateway, &call.caller, asked, offered.as_ref().ok())?;
+                check_scopes(gateway, &call.caller, asked, resolved.as_ref().ok())?;
                 is_ready()?;
-                Ok(Route::Tool(offered?))
+                Ok(Route::Tool(resolved?))
             }
             Target::Step(step) => {
-                let offer = Arc::clone(&step.offer);
-                Ok(Route::Tool(Offered { offer, standing: Standing::Declared }))
+                let served = Arc::clone(&step.served);
+                Ok(Route::Tool(ResolvedTool { served, standing: Standing::Declared }))
             }
-            Target::Feature { method, about } => {
-                let route = is_ready().and_then(|()| self.feature(gateway, *method, about));
-                let task = if let Ok(Route::Task(task)) = &route { Some(&task.offered) } else { None };
-                let asked = (*method, task.map(|task| task.offer.name().as_str()));
+            Target::Feature { method, subject } => {
+                let route = is_ready().and_then(|()| self.feature(gateway, *method, subject));
+                let task = if let Ok(Route::Task(task)) = &route { Some(&task.resolved) } else { None };
+                let asked = (*method, task.map(|task| task.served.name().as_str()));
                 check_scopes(gateway, &call.caller, asked, task)?;
                 route
             }
         }
     }
 
-    fn offered(&self, gateway: &Gateway, tool: &str) -> Result<Offered, Denial> {
-        let sight = gateway.views().sight(&self.snapshot);
+    fn resolved(&self, gateway: &Gateway, tool: &str) -> Result<ResolvedTool, Denial> {
+        let lookup = gateway.views().lookup(&self.snapshot);
         let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
-        route::offered(gateway.policy(), caller, &sight, tool)
+        route::resolved(gateway.policy(), caller, &lookup, tool)
     }
 
-    fn feature(&self, gateway: &Gateway, method: Method, about: &About) -> Result<Route, Error> {
-        let ((prefix, own), needed) = match about {
-            About::Prompt(name) => {
+    fn feature(&self, gateway: &Gateway, method: Method, subject: &FeatureSubject) -> Result<Route, Error> {
+        let ((prefix, own), needed) = match subject {
+            FeatureSubject::Prompt(name) => {
                 let (prefix, own) = naming::prompt(name);
                 ((prefix, Cow::Borrowed(own)), Exposure::Prompts)
             }
-            About::Resource(uri) => {
+            FeatureSubject::Resource(uri) => {
                 (self.snapshot.definitions.interfaces().resolve(uri), Exposure::Resources)
             }
-            About::Task(known, task) => {
+            FeatureSubject::Task(known, task) => {
                 let (task, known) = (task.clone().ok_or(Denial::NoSuchTool)?, known.clone());
-                let offered = self.offered(gateway, &task.tool)?;
-                return Ok(Route::Task(TaskRoute { method, offered, task, known }));
+                let resolved = self.resolved(gateway, &task.tool)?;
+                return Ok(Route::Task(TaskRoute { method, resolved, task, known }));
             }
         };
         let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
         let view = gateway.view(&self.snapshot, caller);
-        let showcase = gateway.showcase(&self.snapshot, &view);
-        let shown = showcase.find(prefix).filter(|shown| shown.exposes(needed));
-        let shown = shown.ok_or(Denial::NoSuchTool)?;
-        let (server, subject) = (shown.server.clone(), (&*own).into());
+        let visible_servers = gateway.visible_servers(&self.snapshot, &view);
+        let visible = visible_servers.find(prefix).filter(|visible| visible.exposes(needed));
+        let visible = visible.ok_or(Denial::NoSuchTool)?;
+        let (server, subject) = (visible.server.clone(), (&*own).into());
         Ok(Route::Feature(FeatureRoute { method, server, subject }))
     }
 }
@@ -120,30 +120,30 @@ pub(crate) fn check_call_scopes(
     gateway: &Gateway,
     caller: &Authentication,
     tool: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), AuthenticationError> {
     if !gateway.authenticator().has_scopes() {
         return Ok(());
     }
-    let offered = Moment::of(gateway, caller).offered(gateway, tool).ok();
-    check_scopes(gateway, caller, (Method::CallTool, Some(tool)), offered.as_ref())
+    let resolved = Moment::resolve(gateway, caller).resolved(gateway, tool).ok();
+    check_scopes(gateway, caller, (Method::CallTool, Some(tool)), resolved.as_ref())
 }
 
 fn check_scopes(
     gateway: &Gateway,
     caller: &Authentication,
     (method, tool): (Method, Option<&str>),
-    offered: Option<&Offered>,
-) -> Result<(), Refusal> {
+    resolved: Option<&ResolvedTool>,
+) -> Result<(), AuthenticationError> {
     let authenticator = gateway.authenticator();
     if !authenticator.has_scopes() {
         return Ok(());
     }
-    let tools = offered.map(|offered| tools_of(&offered.offer)).unwrap_or_default();
+    let tools = resolved.map(|resolved| tools_of(&resolved.served)).unwrap_or_default();
     authenticator.check_scopes(caller, (method.as_str(), tool), &tools)
 }
 
-fn tools_of(offer: &Offer) -> BTreeSet<Name> {
-    let mut tools = offer.composed().map(|composed| composed.reach().clone()).unwrap_or_default();
-    tools.insert(offer.name().clone());
+fn tools_of(served: &ServedTool) -> BTreeSet<Name> {
+    let mut tools = served.composed().map(|composed| composed.reach().clone()).unwrap_or_default();
+    tools.insert(served.name().clone());
     tools
 }

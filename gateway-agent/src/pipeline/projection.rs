@@ -21,7 +21,7 @@ use super::{Error, Invocation};
 
 /// Why a projection failed. Messages contain no values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum ProjectionError {
     /// The result has no content to project.
     #[error("there is no structuredContent, and no text")]
     NoContent,
@@ -37,16 +37,16 @@ pub enum Failure {
 }
 
 /// The parts of a call that the upstream receives.
-pub(super) struct Shielded {
+pub(super) struct ProjectedCall {
     pub(super) context: Context,
     pub(super) params: Vec<Param>,
     pub(super) side: Option<Side>,
 }
 
-impl Shielded {
+impl ProjectedCall {
     /// Without tasks, whose results would bypass the projection, and with a client channel for
     /// numbers only.
-    pub(super) fn of(call: &Invocation, params: &[Param]) -> Self {
+    pub(super) fn new(call: &Invocation, params: &[Param]) -> Self {
         let params = params.iter().filter(|param| &*param.name != "task");
         Self {
             context: call.context.without_tasks(),
@@ -81,8 +81,8 @@ fn projected(
     mappings: &Mappings,
     result: &RawResult,
     max_bytes: usize,
-) -> Result<RawResult, Failure> {
-    let members = Object::parse(&result.result).map_err(|_| Failure::Unreadable)?;
+) -> Result<RawResult, ProjectionError> {
+    let members = Object::parse(&result.result).map_err(|_| ProjectionError::Unreadable)?;
     let mut out = ObjectWriter::with_capacity(256);
     let result_type = match result.result_type {
         ResultType::InputRequired => {
@@ -95,7 +95,7 @@ fn projected(
             ResultType::InputRequired
         }
         // The upstream was not offered tasks.
-        ResultType::Task => return Err(Failure::Unreadable),
+        ResultType::Task => return Err(ProjectionError::Unreadable),
         ResultType::Absent | ResultType::Complete if result.is_error => {
             out.raw("content", &content::texts(&members)).raw("isError", "true");
             ResultType::Absent
@@ -106,15 +106,15 @@ fn projected(
             ResultType::Absent
         }
     };
-    let raw = RawValue::from_string(out.finish_string()).map_err(|_| Failure::Unreadable)?;
+    let raw = RawValue::from_string(out.finish_string()).map_err(|_| ProjectionError::Unreadable)?;
     Ok(RawResult { result: raw, result_type, has_meta: false, ..*result })
 }
 
 /// Returns the value to project: the structured content, or the first text as JSON.
-fn input(members: &Object<'_>) -> Result<Value, Failure> {
+fn input(members: &Object<'_>) -> Result<Value, ProjectionError> {
     if let Some(raw) = content::structured(members) {
-        return serde_json::from_str(raw.get()).map_err(|_| Failure::Unreadable);
+        return serde_json::from_str(raw.get()).map_err(|_| ProjectionError::Unreadable);
     }
-    let text = content::first_text(members).ok_or(Failure::NoContent)?;
-    serde_json::from_str(&text).map_err(|_| Failure::NoJson)
+    let text = content::first_text(members).ok_or(ProjectionError::NoContent)?;
+    serde_json::from_str(&text).map_err(|_| ProjectionError::NoJson)
 }

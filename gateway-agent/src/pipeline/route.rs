@@ -16,7 +16,7 @@ use super::Task;
 use crate::{
     freshness::Freshness,
     identity::{Caller, Identity},
-    view::{Audience, Offer, Sight},
+    view::{Audience, ServedTool, ToolLookup},
 };
 
 /// The standing of a caller without a matching dependency.
@@ -43,7 +43,7 @@ pub(super) fn audience(policy: RuntimeValidation, caller: &Caller) -> Audience {
 
 #[derive(Debug)]
 pub(super) enum Route {
-    Tool(Offered),
+    Tool(ResolvedTool),
     Feature(FeatureRoute),
     Task(TaskRoute),
 }
@@ -61,7 +61,7 @@ pub(super) struct FeatureRoute {
 #[derive(Debug)]
 pub(super) struct TaskRoute {
     pub(super) method: Method,
-    pub(super) offered: Offered,
+    pub(super) resolved: ResolvedTool,
     pub(super) task: Task,
     /// The caller's id of the task.
     pub(super) known: Box<str>,
@@ -69,8 +69,8 @@ pub(super) struct TaskRoute {
 
 impl Route {
     /// The called tool.
-    pub(super) fn offer(&self) -> Option<&Arc<Offer>> {
-        if let Self::Tool(Offered { offer, .. }) = self { Some(offer) } else { None }
+    pub(super) fn served(&self) -> Option<&Arc<ServedTool>> {
+        if let Self::Tool(ResolvedTool { served, .. }) = self { Some(served) } else { None }
     }
 
     /// The server of a prompt, resource or task.
@@ -85,7 +85,7 @@ impl Route {
 
 /// An authorized operation.
 #[derive(Debug)]
-pub(super) struct Admission {
+pub(super) struct AuthorizedRoute {
     pub(super) route: Route,
     /// The violation that the policy lets pass.
     pub(super) finding: Option<Finding>,
@@ -95,39 +95,39 @@ pub(super) struct Admission {
 
 /// A tool, and the standing of the caller that named it.
 #[derive(Debug)]
-pub(super) struct Offered {
-    pub(super) offer: Arc<Offer>,
+pub(super) struct ResolvedTool {
+    pub(super) served: Arc<ServedTool>,
     pub(super) standing: Standing,
 }
 
 /// Finds a tool by the caller's name of it. A dependency of the agent selects its exact version;
 /// other callers get the newest version.
-pub(super) fn offered(
+pub(super) fn resolved(
     policy: RuntimeValidation,
     caller: &Caller,
-    sight: &Sight<'_>,
+    lookup: &ToolLookup<'_>,
     tool: &str,
-) -> Result<Offered, Denial> {
+) -> Result<ResolvedTool, Denial> {
     let name = Name::parse(Kind::Tool, tool).map_err(|_| Denial::NoSuchTool)?;
-    let declared = caller.agent().and_then(|agent| sight.declared(agent, &name));
+    let declared = caller.agent().and_then(|agent| lookup.declared(agent, &name));
     let standing = if declared.is_some() { Standing::Declared } else { undeclared(caller) };
     decide(policy, standing)?;
-    let offer = declared.or_else(|| sight.newest(&name)).ok_or(Denial::NoSuchTool)?;
-    Ok(Offered { offer, standing })
+    let served = declared.or_else(|| lookup.newest(&name)).ok_or(Denial::NoSuchTool)?;
+    Ok(ResolvedTool { served, standing })
 }
 
-pub(super) fn admit(
+pub(super) fn authorize_route(
     policy: RuntimeValidation,
     freshness: &Freshness,
     route: Route,
-) -> Result<Admission, Denial> {
+) -> Result<AuthorizedRoute, Denial> {
     let facts = match &route {
-        Route::Tool(Offered { offer, standing }) => Facts {
+        Route::Tool(ResolvedTool { served, standing }) => Facts {
             policy,
             standing: *standing,
-            stale: stale(freshness, offer.is_read_only()),
-            is_quarantined: offer.is_quarantined(),
-            upstream: offer.upstream().map(|(server, tool)| (server, Arc::clone(tool))),
+            stale: stale(freshness, served.is_read_only()),
+            is_quarantined: served.is_quarantined(),
+            upstream: served.upstream().map(|(server, tool)| (server, Arc::clone(tool))),
         },
         Route::Feature(FeatureRoute { server, subject, .. }) => Facts {
             policy,
@@ -136,20 +136,20 @@ pub(super) fn admit(
             is_quarantined: false,
             upstream: Some((server, Arc::clone(subject))),
         },
-        Route::Task(TaskRoute { offered, task, .. }) => Facts {
+        Route::Task(TaskRoute { resolved, task, .. }) => Facts {
             policy,
-            standing: offered.standing,
+            standing: resolved.standing,
             stale: stale(freshness, true),
             is_quarantined: false,
             upstream: Some((&task.server, (&*task.id).into())),
         },
     };
     let Authorized { finding, permit } = authorize(facts)?;
-    Ok(Admission { route, finding, permit })
+    Ok(AuthorizedRoute { route, finding, permit })
 }
 
 fn stale(freshness: &Freshness, is_read_only: bool) -> Option<Stale> {
-    let is_stale = !freshness.verdict.admits(is_read_only);
+    let is_stale = !freshness.level.admits(is_read_only);
     let limit = freshness.limit(is_read_only);
     is_stale.then_some(Stale { age: freshness.age, limit, is_read_only })
 }

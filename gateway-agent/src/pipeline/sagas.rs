@@ -9,7 +9,7 @@ use registry_core::{Catalog, Key};
 use tokio::sync::watch;
 
 use super::{Gateway, steps::Runner};
-use crate::audit::Lineage;
+use crate::audit::AuditParent;
 
 /// Compensates the sagas that a crash interrupted. Needs a Tokio runtime.
 pub(crate) fn recover_sagas(gateway: &Arc<Gateway>) {
@@ -32,8 +32,8 @@ impl SagaHost for Host {
     fn find(&self, tool: &Key, pointer: &str, claim: &HeaderClaim) -> Option<Resumed> {
         let Self(gateway) = self;
         let snapshot = gateway.views().now();
-        let offer = gateway.views().registered(&snapshot, tool)?;
-        let composed = offer.composed()?;
+        let served = gateway.views().registered(&snapshot, tool)?;
+        let composed = served.composed()?;
         let saga = composed.plan().saga(pointer)?;
         let caller = gateway.identify(&snapshot, claim, None);
         let principal = caller.principal(claim);
@@ -44,7 +44,7 @@ impl SagaHost for Host {
             owner: owner.clone(),
             context: Context { caller: claim.apart(), ..Context::default() },
             client: None,
-            lineage: Lineage::afterwards(tool, caller, snapshot.catalog.revision()),
+            parent: AuditParent::without_caller(tool, caller, snapshot.catalog.revision()),
         };
         Some(Resumed {
             plan: Arc::clone(composed.plan()),

@@ -13,24 +13,24 @@ use super::{
     input,
     moment::Moment,
     prepare::prepare,
-    projection::{self, Shielded},
-    route::{Admission, FeatureRoute, Offered, Route, TaskRoute},
+    projection::{self, ProjectedCall},
+    route::{AuthorizedRoute, FeatureRoute, ResolvedTool, Route, TaskRoute},
     steps, task, validate,
 };
-use crate::{audit::CallRecord, view::Offer};
+use crate::{audit::CallRecord, view::ServedTool};
 
 /// Sends an operation and finishes its output.
 pub(super) async fn send(
     gateway: &Arc<Gateway>,
     call: &Invocation,
     moment: &Moment,
-    admission: Admission,
+    authorized: AuthorizedRoute,
     record: &mut CallRecord,
 ) -> Result<Output, Error> {
     let sending = Sending { gateway, call, moment };
-    match (admission.route, admission.permit) {
-        (Route::Tool(Offered { offer, .. }), permit) => {
-            sending.tool(&offer, permit, record).await.map(Output::Result)
+    match (authorized.route, authorized.permit) {
+        (Route::Tool(ResolvedTool { served, .. }), permit) => {
+            sending.tool(&served, permit, record).await.map(Output::Result)
         }
         (Route::Feature(route), Some(permit)) if route.method == Method::Subscribe => {
             let watching = gateway.upstreams().watch(&permit, &moment.principal)?;
@@ -83,7 +83,7 @@ impl Sending<'_> {
         let trace = record.onward(&self.call.context.trace);
         let request = Request { trace: &trace, ..request };
         let result = self.gateway.upstreams().send(permit, request).await;
-        record.returned();
+        record.end_upstream();
         result
     }
 
@@ -116,14 +116,14 @@ impl Sending<'_> {
         record: &mut CallRecord,
     ) -> Result<OperationResult, Error> {
         let Self { gateway, call, .. } = *self;
-        let TaskRoute { method, offered, task, known } = route;
+        let TaskRoute { method, resolved, task, known } = route;
         let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
         let result = self.request(method, permit, record).await;
-        let result = result.map_err(|error| names.in_error(error))?;
+        let result = result.map_err(|error| names.rewrite_error(error))?;
         input::check(&result, &call.context)?;
         // The registry can have moved the tool to another server since.
-        if offered.offer.server() == Some(&task.server) {
-            task::check(gateway, &offered.offer, (method, &call.context, &result), record).await?;
+        if resolved.served.server() == Some(&task.server) {
+            task::check(gateway, &resolved.served, (method, &call.context, &result), record).await?;
         }
         Ok(self.outcome(result, Some(&task.server), Some(names)))
     }
@@ -131,44 +131,44 @@ impl Sending<'_> {
     /// Calls a tool: prepares the arguments, sends them, and finishes the result.
     async fn tool(
         &self,
-        offer: &Arc<Offer>,
+        served: &Arc<ServedTool>,
         permit: Option<Permit>,
         record: &mut CallRecord,
     ) -> Result<OperationResult, Error> {
         let Self { gateway, call, .. } = *self;
         // A composition must not start if one of its tools has no target.
-        if let Some(server) = offer.missing_target() {
+        if let Some(server) = served.missing_target() {
             return Err(gateway_upstream::Error::NotConfigured { server: server.clone() }.into());
         }
-        let params = task::params(offer, call)?;
-        let arguments = prepare(gateway, offer, call, record).await?;
-        let shielded = offer.projection().map(|_| Shielded::of(call, &params));
-        let onward = if let Some(Shielded { params, context, side }) = &shielded {
-            Onward { params, context, client: side.as_ref() }
+        let params = task::params(served, call)?;
+        let arguments = prepare(gateway, served, call, record).await?;
+        let projected = served.projection().map(|_| ProjectedCall::new(call, &params));
+        let forwarded = if let Some(ProjectedCall { params, context, side }) = &projected {
+            ForwardedCall { params, context, client: side.as_ref() }
         } else {
-            Onward { params: &params, context: &call.context, client: call.client.as_ref() }
+            ForwardedCall { params: &params, context: &call.context, client: call.client.as_ref() }
         };
-        let (result, steps) = match (permit, offer.composed()) {
+        let (result, steps) = match (permit, served.composed()) {
             (Some(permit), _) => {
-                (self.upstream(offer, permit, (&arguments, onward), record).await, None)
+                (self.upstream(served, permit, (&arguments, forwarded), record).await, None)
             }
             (None, Some(composed)) => {
-                let run = steps::Composition { gateway, composed, offer, call, onward };
+                let run = steps::Composition { gateway, composed, served, call, forwarded };
                 let (result, steps) = run.call(arguments, &self.moment.principal, record).await?;
                 (Ok(result), Some(steps))
             }
             (None, None) => (Err(Denial::NoSuchTool.into()), None),
         };
-        let result = match self.finish(offer, result, record).await {
+        let result = match self.finish(served, result, record).await {
             Ok(result) => result,
             Err(error) => {
                 let Some(steps) = steps else { return Err(error) };
-                let error = error.to_step(&offer.name().to_string());
-                let rejected = gateway_compose::rejected(offer.name(), error, steps);
+                let error = error.to_step(&served.name().to_string());
+                let rejected = gateway_compose::rejected(served.name(), error, steps);
                 return Err(Error::Composition(Box::new(rejected)));
             }
         };
-        let begins = offer.server().filter(|_| result.result_type == ResultType::Task);
+        let begins = served.server().filter(|_| result.result_type == ResultType::Task);
         let tasks = match (&call.target, begins) {
             (Target::Tool(tool), Some(server)) => {
                 let tool = (&*tool.name, server);
@@ -176,25 +176,25 @@ impl Sending<'_> {
             }
             _ => None,
         };
-        Ok(OperationResult { steps, ..self.outcome(result, offer.server(), tasks) })
+        Ok(OperationResult { steps, ..self.outcome(result, served.server(), tasks) })
     }
 
     async fn upstream(
         &self,
-        offer: &Offer,
+        served: &ServedTool,
         permit: Permit,
-        (arguments, onward): (&Arguments<'_>, Onward<'_>),
+        (arguments, forwarded): (&Arguments<'_>, ForwardedCall<'_>),
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
         let Self { gateway, call, moment } = *self;
-        let Onward { params, context, client } = onward;
+        let ForwardedCall { params, context, client } = forwarded;
         let request = Request {
-            method: offer.method(),
+            method: served.method(),
             arguments: arguments.raw(),
             params,
             context,
-            is_repeatable: offer.is_repeatable(),
-            timeout: Some(gateway.settings().call_timeout(offer.key())),
+            is_repeatable: served.is_repeatable(),
+            timeout: Some(gateway.settings().call_timeout(served.key())),
             trace: &call.context.trace,
             side: client,
             principal: &moment.principal,
@@ -205,13 +205,13 @@ impl Sending<'_> {
     /// Projects and validates the result of a tool.
     async fn finish(
         &self,
-        offer: &Offer,
+        served: &ServedTool,
         result: Result<RawResult, Error>,
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
         let Self { gateway, call, .. } = *self;
         let context = &call.context;
-        let result = match offer.projection() {
+        let result = match served.projection() {
             Some(mappings) => {
                 let max_bytes = gateway.settings().upstream.response_bytes;
                 projection::outcome(mappings, (result, context), max_bytes)?
@@ -220,8 +220,8 @@ impl Sending<'_> {
         };
         input::check(&result, context)?;
         let is_checked = result.result_type.is_final() && !result.is_error;
-        if is_checked && offer.checks().output != Mode::Ignore {
-            validate::output(gateway, offer, (&result.result, context), record).await?;
+        if is_checked && served.checks().output != Mode::Ignore {
+            validate::output(gateway, served, (&result.result, context), record).await?;
         }
         Ok(result)
     }
@@ -230,7 +230,7 @@ impl Sending<'_> {
 /// The parts of a call for the upstream, beside the arguments. For a projected tool they exclude
 /// everything that could bypass the projection.
 #[derive(Clone, Copy)]
-pub(super) struct Onward<'a> {
+pub(super) struct ForwardedCall<'a> {
     params: &'a [mcp::Param],
     pub(super) context: &'a Context,
     pub(super) client: Option<&'a gateway_upstream::Side>,

@@ -9,21 +9,21 @@ use gateway_upstream::{Context, Side};
 use serde_json::value::RawValue;
 
 use super::{
-    Answers, Error, Gateway, Invocation, OperationResult, Output, StepCall, Target,
-    arguments::Arguments, invoke, send::Onward,
+    InputHandling, Error, Gateway, Invocation, OperationResult, Output, StepCall, Target,
+    arguments::Arguments, invoke, send::ForwardedCall,
 };
 use crate::{
-    audit::{CallRecord, Lineage},
+    audit::{CallRecord, AuditParent},
     identity::authenticator::Authentication,
-    view::{Composed, Offer},
+    view::{Composed, ServedTool},
 };
 
 pub(super) struct Composition<'a> {
     pub(super) gateway: &'a Arc<Gateway>,
     pub(super) composed: &'a Arc<Composed>,
-    pub(super) offer: &'a Offer,
+    pub(super) served: &'a ServedTool,
     pub(super) call: &'a Invocation,
-    pub(super) onward: Onward<'a>,
+    pub(super) forwarded: ForwardedCall<'a>,
 }
 
 impl Composition<'_> {
@@ -33,8 +33,8 @@ impl Composition<'_> {
         principal: &Principal,
         record: &mut CallRecord,
     ) -> Result<(RawResult, Steps), Error> {
-        let Self { gateway, composed, offer, call, onward } = self;
-        let Onward { context, client, .. } = onward;
+        let Self { gateway, composed, served, call, forwarded } = self;
+        let ForwardedCall { context, client, .. } = forwarded;
         let trace = record.inward(&context.trace);
         let owner = Owner { claim: call.caller.claim.clone(), principal: principal.clone() };
         let runner = Runner {
@@ -43,11 +43,11 @@ impl Composition<'_> {
             owner: owner.clone(),
             context: Context { trace, ..context.without_tasks() },
             client: client.cloned(),
-            lineage: record.lineage(offer.key()),
+            parent: record.as_parent(served.key()),
         };
         let scope = if let Target::Step(step) = &call.target { Some(&step.scope) } else { None };
         let run = gateway_compose::Call {
-            tool: offer.key(),
+            tool: served.key(),
             plan: composed.plan(),
             runner: Arc::new(runner),
             memory: gateway.compositions(),
@@ -72,24 +72,24 @@ pub(super) struct Runner {
     pub(super) context: Context,
     /// The client of the composition, for progress and questions.
     pub(super) client: Option<Side>,
-    pub(super) lineage: Lineage,
+    pub(super) parent: AuditParent,
 }
 
 impl StepRunner for Runner {
     fn run<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, StepOutput> {
         Box::pin(async move {
             let tool = step.target.to_string();
-            let Some(offer) = self.composed.part(step.target) else {
+            let Some(served) = self.composed.part(step.target) else {
                 let error = Error::from(Denial::NoSuchTool).to_step(&tool);
                 return StepOutput { result: Err(error), steps: None };
             };
             let span = self.gateway.tracer().begin(&self.context.trace);
-            let mut record = self.lineage.begin(&tool, step.arguments.get().len(), span);
+            let mut record = self.parent.begin(&tool, step.arguments.get().len(), span);
             let Step { arguments, scope, .. } = step;
             let mut call = Invocation {
                 caller: Authentication::without_request(self.owner.claim.clone()),
                 target: Target::Step(StepCall {
-                    offer: Arc::clone(offer),
+                    served: Arc::clone(served),
                     arguments,
                     principal: self.owner.principal.clone(),
                     scope: scope.clone(),
@@ -99,7 +99,7 @@ impl StepRunner for Runner {
                 // only.
                 context: self.context.of_step(),
                 client: self.client.as_ref().map(Side::for_questions),
-                answers: Answers::InPlace,
+                input: InputHandling::AskClient,
             };
             let output = invoke(&self.gateway, &mut call, &mut record).await;
             match output.and_then(Output::into_result) {

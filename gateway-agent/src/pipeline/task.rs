@@ -17,7 +17,7 @@ use super::{Error, Gateway, Invocation, Target, ToolCall, validate};
 use crate::{
     audit::CallRecord,
     seal::Sealer,
-    view::{Offer, TaskSupport},
+    view::{ServedTool, TaskSupport},
 };
 
 /// The purpose in the associated data of the seal.
@@ -45,35 +45,35 @@ impl Task {
 /// Validates the result of a task by the output schema of its tool.
 pub(super) async fn check(
     gateway: &Gateway,
-    offer: &Offer,
+    served: &ServedTool,
     (method, context, task): (Method, &Context, &RawResult),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
     if method == Method::TaskResult {
-        if offer.projection().is_some() {
+        if served.projection().is_some() {
             return Err(Error::TaskSupport { is_required: false });
         }
-        let is_checked = !task.is_error && offer.checks().output != Mode::Ignore;
+        let is_checked = !task.is_error && served.checks().output != Mode::Ignore;
         return if is_checked {
-            validate::output(gateway, offer, (&task.result, context), record).await
+            validate::output(gateway, served, (&task.result, context), record).await
         } else {
             Ok(())
         };
     }
     let members = Object::parse(&task.result).unwrap_or_default();
-    let Some(result) = members.find("result").filter(|_| offer.checks().output != Mode::Ignore)
+    let Some(result) = members.find("result").filter(|_| served.checks().output != Mode::Ignore)
     else {
         return Ok(());
     };
-    let Given { is_error } = jsonrpc::read_object(result).unwrap_or_default();
+    let IsError { is_error } = jsonrpc::read_object(result).unwrap_or_default();
     if is_error {
         return Ok(());
     }
-    validate::output(gateway, offer, (result, context), record).await
+    validate::output(gateway, served, (result, context), record).await
 }
 
 #[derive(Default, Deserialize)]
-struct Given {
+struct IsError {
     #[serde(rename = "isError", default)]
     is_error: bool,
 }
@@ -103,7 +103,7 @@ impl TaskNames {
         (tool, server): (&str, &Key),
         result: &RawValue,
     ) -> Self {
-        let names = Self::of(gateway, caller, (tool, server));
+        let names = Self::new(gateway, caller, (tool, server));
         let asked = id_in(result).map(|own| {
             let known = names.known(&own).into();
             (own, known)
@@ -114,10 +114,10 @@ impl TaskNames {
     /// For a result about an existing task.
     pub(super) fn asked(gateway: &Gateway, caller: &HeaderClaim, task: &Task, known: &str) -> Self {
         let asked = Some((task.id.clone(), known.into()));
-        Self { asked, ..Self::of(gateway, caller, (&task.tool, &task.server)) }
+        Self { asked, ..Self::new(gateway, caller, (&task.tool, &task.server)) }
     }
 
-    fn of(gateway: &Gateway, caller: &HeaderClaim, (tool, server): (&str, &Key)) -> Self {
+    fn new(gateway: &Gateway, caller: &HeaderClaim, (tool, server): (&str, &Key)) -> Self {
         let (sealer, owner) = (Arc::clone(gateway.sealer()), owner(caller));
         Self { sealer, owner, tool: tool.into(), server: server.clone(), asked: None }
     }
@@ -138,10 +138,10 @@ impl TaskNames {
         self.asked.as_ref().map(|(_, known)| &**known)
     }
 
-    pub fn is_in(&self, json: &str) -> bool {
+    pub fn contains_server_id(&self, json: &str) -> bool {
         let own = self.asked.as_ref().map(|(own, _)| &**own);
         own.is_some_and(|own| {
-            if own.len() < SHORT {
+            if own.len() < MIN_REPLACED_ID {
                 json.contains(&format!("\"{own}\""))
             } else {
                 json.contains(own)
@@ -150,18 +150,18 @@ impl TaskNames {
     }
 
     /// Replaces the server's task id in a text. `None`: the text does not contain it.
-    pub fn in_text(&self, text: &str) -> Option<String> {
+    pub fn rewrite_text(&self, text: &str) -> Option<String> {
         let (own, known) = self.asked.as_ref().filter(|(own, _)| text.contains(&**own))?;
         // A short id can be part of other words.
-        Some(if own.len() < SHORT { String::new() } else { text.replace(&**own, known) })
+        Some(if own.len() < MIN_REPLACED_ID { String::new() } else { text.replace(&**own, known) })
     }
 
     /// Removes the server's task id from an error.
-    pub(super) fn in_error(&self, error: gateway_upstream::Error) -> gateway_upstream::Error {
+    pub(super) fn rewrite_error(&self, error: gateway_upstream::Error) -> gateway_upstream::Error {
         let gateway_upstream::Error::Rpc { code, message, data } = error else { return error };
         let own = self.asked.as_ref().map(|(own, _)| &**own);
         let data = data.filter(|raw| !own.is_some_and(|own| raw.get().contains(own)));
-        let message = match self.in_text(&message) {
+        let message = match self.rewrite_text(&message) {
             Some(text) if text.is_empty() => {
                 format!("the server rejected the request about this task (error {code})")
             }
@@ -173,7 +173,7 @@ impl TaskNames {
 }
 
 /// Task ids shorter than this are not replaced within texts.
-const SHORT: usize = 8;
+const MIN_REPLACED_ID: usize = 8;
 
 /// Reads the id of a started task: a member of the result, or of `task` in 2025-11-25.
 fn id_in(result: &RawValue) -> Option<Box<str>> {
@@ -187,13 +187,13 @@ fn id_in(result: &RawValue) -> Option<Box<str>> {
 
 /// The parameters for the upstream, with `task` of 2025-11-25 only if the client and the tool
 /// support it.
-pub(super) fn params<'a>(offer: &Offer, call: &'a Invocation) -> Result<Cow<'a, [Param]>, Error> {
+pub(super) fn params<'a>(served: &ServedTool, call: &'a Invocation) -> Result<Cow<'a, [Param]>, Error> {
     let Target::Tool(ToolCall { takes_tasks, .. }) = &call.target else {
         return Ok(Cow::Borrowed(&call.params));
     };
     let is_other = |param: &&Param| &*param.name != TASK_PARAM;
     let asks = call.params.iter().any(|param| !is_other(&param));
-    match (asks && *takes_tasks, offer.task_support()) {
+    match (asks && *takes_tasks, served.task_support()) {
         (true, TaskSupport::Forbidden) => Err(Error::TaskSupport { is_required: false }),
         (false, TaskSupport::Required) => Err(Error::TaskSupport { is_required: true }),
         (false, _) if asks => Ok(call.params.iter().filter(is_other).cloned().collect()),

@@ -24,9 +24,9 @@ use crate::{
 /// Age after which the gateway rotates its own key.
 const ROTATION: Duration = Duration::from_hours(30 * 24);
 /// Number of keys in the gateway's own file. An id is valid for at least twice [`ROTATION`].
-const OWN_KEYS: usize = 3;
+const GENERATED_KEYS: usize = 3;
 /// Maximum number of keys.
-const MOST_KEYS: usize = 8;
+const MAX_KEYS: usize = 8;
 /// Maximum file size, in bytes.
 const FILE_BYTES: u64 = 4096;
 /// Polling interval of the file.
@@ -40,10 +40,10 @@ pub(crate) struct KeyFile {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry {
+struct KeyEntry {
     key: Key,
     /// Creation time by the gateway, in Unix seconds.
-    made: Option<u64>,
+    created: Option<u64>,
 }
 
 impl KeyFile {
@@ -72,7 +72,7 @@ impl KeyFile {
     }
 
     /// Reads the file every [`REFRESH`], and rotates the gateway's own key.
-    pub(crate) async fn keep(self, sealer: Arc<Sealer>) {
+    pub(crate) async fn refresh(self, sealer: Arc<Sealer>) {
         let mut is_broken = false;
         loop {
             sleep(REFRESH).await;
@@ -97,15 +97,15 @@ impl KeyFile {
             Err(e) if self.is_own && e.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read?,
         };
-        let is_due = match entries.first() {
+        let needs_rotation = match entries.first() {
             None => true,
-            Some(Entry { made: Some(made), .. }) => now.saturating_sub(*made) >= ROTATION.as_secs(),
-            Some(Entry { made: None, .. }) => false,
+            Some(KeyEntry { created: Some(created), .. }) => now.saturating_sub(*created) >= ROTATION.as_secs(),
+            Some(KeyEntry { created: None, .. }) => false,
         };
-        if self.is_own && is_due {
+        if self.is_own && needs_rotation {
             entries
-                .insert(0, Entry { key: random_key().map_err(io::Error::other)?, made: Some(now) });
-            entries.truncate(OWN_KEYS);
+                .insert(0, KeyEntry { key: random_key().map_err(io::Error::other)?, created: Some(now) });
+            entries.truncate(GENERATED_KEYS);
             replace_private(&self.path, text(&entries).as_bytes())?;
         }
         Ok(entries.into_iter().map(|entry| entry.key).collect())
@@ -117,7 +117,7 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
     read(path).map(drop).map_err(|e| e.to_string())
 }
 
-fn read(path: &Path) -> io::Result<Vec<Entry>> {
+fn read(path: &Path) -> io::Result<Vec<KeyEntry>> {
     let found = fs::metadata(path)?;
     if !found.is_file() || found.len() > FILE_BYTES {
         return Err(io::Error::other(format!("must be a regular file of at most {FILE_BYTES} bytes")));
@@ -131,24 +131,24 @@ fn read(path: &Path) -> io::Result<Vec<Entry>> {
             entry(line).ok_or_else(|| io::Error::other(told()))
         })
         .collect::<Result<_, _>>()?;
-    if entries.is_empty() || entries.len() > MOST_KEYS {
+    if entries.is_empty() || entries.len() > MAX_KEYS {
         return Err(io::Error::other(format!("must have 1 to {MOST_KEYS} keys, one per line")));
     }
     Ok(entries)
 }
 
-fn entry(line: &str) -> Option<Entry> {
+fn entry(line: &str) -> Option<KeyEntry> {
     let mut words = line.split_whitespace();
     let key = URL_SAFE_NO_PAD.decode(words.next()?).ok()?.try_into().ok()?;
-    let made = words.next().map(str::parse).transpose().ok()?;
-    words.next().is_none().then_some(Entry { key, made })
+    let created = words.next().map(str::parse).transpose().ok()?;
+    words.next().is_none().then_some(KeyEntry { key, created })
 }
 
-fn text(entries: &[Entry]) -> String {
+fn text(entries: &[KeyEntry]) -> String {
     let mut text = String::new();
-    for Entry { key, made } in entries {
+    for KeyEntry { key, created } in entries {
         text.push_str(&URL_SAFE_NO_PAD.encode(key));
-        if let Some(made) = made {
+        if let Some(created) = created {
             let _ = write!(text, " {made}");
         }
         text.push('\n');
@@ -194,7 +194,7 @@ mod tests {
         let third = file.load(after(2 * ROTATION)).unwrap();
         assert_eq!(third[1..], second[..]);
         let fourth = file.load(after(3 * ROTATION)).unwrap();
-        assert_eq!((fourth.len(), &fourth[1..]), (OWN_KEYS, &third[..2]));
+        assert_eq!((fourth.len(), &fourth[1..]), (GENERATED_KEYS, &third[..2]));
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
     fn damaged_file_is_left_alone_and_not_used() {
         let directory = tempfile::tempdir().unwrap();
         let file = own(&directory);
-        let many = format!("{}\n", "A".repeat(43)).repeat(MOST_KEYS + 1);
+        let many = format!("{}\n", "A".repeat(43)).repeat(MAX_KEYS + 1);
         for damaged in ["", "AAAA", "!", &"A".repeat(44), &format!("{} x", "A".repeat(43)), &many] {
             fs::write(&file.path, damaged).unwrap();
             let unkept = file.open();

@@ -22,20 +22,20 @@ const TIMEOUTS: Timeouts =
 
 /// A body with two timeouts that start when a reader first waits.
 #[derive(Debug)]
-pub(super) struct Timely<B = Incoming> {
+pub(super) struct DeadlineBody<B = Incoming> {
     body: B,
     timeouts: Timeouts,
     whole: Option<Pin<Box<Sleep>>>,
     next_byte: Option<Pin<Box<Sleep>>>,
 }
 
-impl<B> Timely<B> {
+impl<B> DeadlineBody<B> {
     pub(super) fn new(body: B) -> Self {
         Self { body, timeouts: TIMEOUTS, whole: None, next_byte: None }
     }
 }
 
-impl<B> Body for Timely<B>
+impl<B> Body for DeadlineBody<B>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Unpin,
 {
@@ -88,7 +88,7 @@ mod tests {
             let chunk = Ok::<_, io::Error>(Frame::data(Bytes::from_static(b"x")));
             (sent < chunks).then_some((chunk, sent + 1))
         });
-        let mut body = Timely::new(StreamBody::new(Box::pin(chunks)));
+        let mut body = DeadlineBody::new(StreamBody::new(Box::pin(chunks)));
         body.timeouts = Timeouts { whole: MOMENT * 8, next_byte: MOMENT * 2 };
         while let Some(frame) = body.frame().await {
             frame?;

@@ -22,7 +22,7 @@ use crate::audit::REQUEST_ID;
 const LONGEST_ID: usize = 128;
 
 /// Adds the layers. The response repeats the request's `X-Request-Id`, or has a new one.
-pub(super) fn around(routes: Router) -> Router {
+pub(super) fn with_layers(routes: Router) -> Router {
     let trace = TraceLayer::new_for_http()
         .make_span_with(span)
         .on_failure(DefaultOnFailure::new().level(Level::DEBUG));
@@ -75,7 +75,7 @@ mod tests {
             .route("/broken", get(|| async { panic!("a defect") as &str }));
         let path = if id.is_some() { "/" } else { "/broken" };
         let request = Request::get(path).header(REQUEST_ID, id.unwrap_or("given"));
-        around(routes).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+        with_layers(routes).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     }
 
     #[tokio::test]

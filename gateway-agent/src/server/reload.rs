@@ -43,32 +43,28 @@ const INTERVAL: Duration = Duration::from_secs(2);
     gateway: GatewayHandle,
     contracts: Arc<Contracts>,
     /// The versions of the files of the current configuration.
-    known: Mutex<Stamps>,
+    known: Mutex<ConfigVersions>,
     mcp_servers: watch::Sender<Arc<DiscoveryConfig>>,
     one_at_a_time: Mutex<()>,
 }
 
 /// Why a reload failed. The previous configuration stays in effect.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotReloaded {
-    #[error(transparent)]
+pub(super) enum ReloadError {
+    #[error(decode_cursor)]
     Config(#[from] InvalidConfig),
-    #[error(transparent)]
+    #[error(decode_cursor)]
     Keys(#[from] InvalidFile),
 }
 
 impl Reloader {
     pub(super) fn new(
-        (started, known): (Config, Stamps),
+        (started, known): (Config, ConfigVersions),
         gateway: GatewayHandle,
         contracts: Arc<Contracts>,
     ) -> Self {
-        metrics::describe_counter!(
-            "gateway_config_reloads_total",
-            "Configuration reloads by outcome (applied, rejected)"
-        );
         let current = ArcSwap::from_pointee(started.clone());
-        report_left_out(&started);
+        report_servers_file(&started);
         let servers = started.mcp_servers.clone().unwrap_or_default();
         Self {
             started,
@@ -91,9 +87,9 @@ impl Reloader {
 
     /// Reads and applies the configuration. Returns the names of changed settings that need a
     /// restart.
-    async fn reload(&self) -> Result<Vec<&'static str>, NotReloaded> {
+    async fn reload(&self) -> Result<Vec<&'static str>, ReloadError> {
         let _turn = self.one_at_a_time.lock().await;
-        let outcome = self.take_over().await;
+        let outcome = self.apply().await;
         let label = if outcome.is_ok() { "applied" } else { "rejected" };
         metrics::counter!("gateway_config_reloads_total", "outcome" => label).increment(1);
         match &outcome {
@@ -107,11 +103,11 @@ impl Reloader {
         outcome
     }
 
-    async fn take_over(&self) -> Result<Vec<&'static str>, NotReloaded> {
+    async fn apply(&self) -> Result<Vec<&'static str>, ReloadError> {
         let file = self.started.args.file();
         let known = self.known.lock().await.config.is_some();
-        let stamps = Stamps::of(&self.config()).await;
-        if known && stamps.config.is_none() {
+        let versions = ConfigVersions::read(&self.config()).await;
+        if known && versions.config.is_none() {
             let message = "the file has been deleted; restore it".to_owned();
             let problems = vec![Problem { line: None, field: String::new(), message }];
             return Err(InvalidConfig { file, problems }.into());
@@ -120,10 +116,10 @@ impl Reloader {
         let config = tokio::task::spawn_blocking(move || Config::load(&args)).await;
         let config = config.unwrap_or_else(|e| std::panic::resume_unwind(e.into_panic()))?;
         // The new configuration can name another servers file.
-        let stamps = Stamps { servers: Stamps::of(&config).await.servers, ..stamps };
-        *self.known.lock().await = stamps;
+        let versions = ConfigVersions { servers: ConfigVersions::read(&config).await.servers, ..versions };
+        *self.known.lock().await = versions;
         let waiting = config.needs_restart(&self.started);
-        let config = config.as_served(&self.started);
+        let config = config.with_started_values(&self.started);
         // Definitions that the new gateway reads must be judged by the new rules.
         self.contracts.configure(config.contracts());
         if let Err(e) = self.gateway.reconfigure(config.pipeline(), config.authenticator()).await {
@@ -131,7 +127,7 @@ impl Reloader {
             return Err(e.into());
         }
         self.gateway.current().upstreams().configure(&config.targets, config.limits);
-        report_left_out(&config);
+        report_servers_file(&config);
         let servers = config.mcp_servers.clone().unwrap_or_default();
         self.mcp_servers.send_if_modified(|current| {
             let is_other = **current != servers;
@@ -144,15 +140,15 @@ impl Reloader {
 
     /// Reloads changed files until the future is dropped.
     pub(super) async fn watch(&self) {
-        let (mut last, mut refused, mut is_gone) = (Stamps::default(), None, false);
+        let (mut last, mut error_response, mut is_gone) = (ConfigVersions::default(), None, false);
         loop {
             sleep(INTERVAL).await;
-            let now = Stamps::of(&self.config()).await;
+            let now = ConfigVersions::read(&self.config()).await;
             let known = self.known.lock().await.clone();
             // A file is reloaded only after one interval without changes, so that half-written
             // files are not read. A missing file may be in the middle of a replacement.
             let is_same = now == last;
-            if is_same && now.lacks(&known) != is_gone {
+            if is_same && now.is_missing_file_of(&known) != is_gone {
                 is_gone = !is_gone;
                 if is_gone {
                     tracing::warn!(
@@ -162,40 +158,44 @@ impl Reloader {
             }
             let is_at_rest = is_same && !is_gone;
             last.clone_from(&now);
-            if is_at_rest && Some(&now) != refused.as_ref() && now != known {
+            if is_at_rest && Some(&now) != error_response.as_ref() && now != known {
                 // A rejected version is not read again; log and metrics report it.
-                refused = self.reload().await.is_err().then_some(now);
+                error_response = self.reload().await.is_err().then_some(now);
             }
         }
     }
 }
 
-fn report_left_out(config: &Config) {
+/// Logs the problems of the servers file.
+fn report_servers_file(config: &Config) {
     let servers = config.mcp_servers.as_ref();
-    for problem in servers.iter().flat_map(|servers| &servers.left_out) {
+    for problem in servers.iter().flat_map(|servers| &servers.skipped) {
         tracing::warn!("MCP server not loaded: {problem}");
+    }
+    for problem in servers.iter().flat_map(|servers| &servers.warnings) {
+        tracing::warn!("{problem}");
     }
 }
 
 /// The versions of the configuration files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Stamps {
-    config: Option<Stamp>,
+pub(super) struct ConfigVersions {
+    config: Option<FileVersion>,
     /// `mcpServers.file`.
-    servers: Option<Stamp>,
+    servers: Option<FileVersion>,
 }
 
-impl Stamps {
-    pub(super) async fn of(config: &Config) -> Self {
+impl ConfigVersions {
+    pub(super) async fn read(config: &Config) -> Self {
         let servers = match &config.mcp_servers {
-            Some(servers) => Stamp::of(&servers.file).await,
+            Some(servers) => FileVersion::read(&servers.file).await,
             None => None,
         };
-        Self { config: Stamp::of(&config.args.file()).await, servers }
+        Self { config: FileVersion::read(&config.args.file()).await, servers }
     }
 
     /// Whether a file of `others` has been deleted.
-    fn lacks(&self, others: &Self) -> bool {
+    fn is_missing_file_of(&self, others: &Self) -> bool {
         self.config.is_none() && others.config.is_some()
             || self.servers.is_none() && others.servers.is_some()
     }
@@ -203,14 +203,14 @@ impl Stamps {
 
 /// Distinguishes versions of a file without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Stamp {
+struct FileVersion {
     modified: SystemTime,
     bytes: u64,
     inode: u64,
 }
 
-impl Stamp {
-    async fn of(file: &Path) -> Option<Self> {
+impl FileVersion {
+    async fn read(file: &Path) -> Option<Self> {
         let found = tokio::fs::metadata(PathBuf::from(file)).await.ok()?;
         Some(Self { modified: found.modified().ok()?, bytes: found.len(), inode: found.ino() })
     }
@@ -223,7 +223,7 @@ pub(super) fn router(reloader: Arc<Reloader>) -> Router {
 async fn reload(State(reloader): State<Arc<Reloader>>) -> Response {
     match reloader.reload().await {
         Ok(waiting) => Json(json!({ "needsRestart": waiting })).into_response(),
-        Err(NotReloaded::Config(invalid)) => {
+        Err(ReloadError::Config(invalid)) => {
             let problems: Vec<_> = invalid.problems.iter().map(ToString::to_string).collect();
             let noun = if problems.len() == 1 { "problem" } else { "problems" };
             let error = format!(
@@ -234,8 +234,8 @@ async fn reload(State(reloader): State<Arc<Reloader>>) -> Response {
             let told = json!({ "error": error, "problems": problems });
             (StatusCode::UNPROCESSABLE_ENTITY, Json(told)).into_response()
         }
-        Err(error @ NotReloaded::Keys(_)) => {
-            crate::admin::refused(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string())
+        Err(error @ ReloadError::Keys(_)) => {
+            crate::admin::error_response(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string())
         }
     }
 }

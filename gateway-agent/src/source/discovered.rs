@@ -14,11 +14,11 @@ use std::{
 use gateway_upstream::{Definitions, Features, TargetId, TargetState, Tools, Upstreams};
 use registry_core::{
     Catalog, Code, Diagnostic, Digest, Kind, Name, Record, RegistryFile, RegistryId,
-    entity::Exposure, live::LiveServer, registry_file::FileError, rules::validate,
+    entity::Exposure, limits::LIST_ITEMS, live::LiveServer, registry_file::FileError, rules::validate,
 };
 use registry_import::{
     By, Draft, Naming, Wishes, invalid_member,
-    mcp_servers::{Conflict, Merged},
+    mcp_servers::{Conflict, Merged, summary},
     server,
 };
 use serde_json::{Value, value::RawValue};
@@ -28,8 +28,8 @@ use tokio::{
 };
 
 use super::{
-    content::{PLAIN, Rejected},
-    intake::Intake,
+    content::{PLAIN_REGISTRY, ContentRejected},
+    loader::ContentLoader,
 };
 use crate::{
     feed::Feed,
@@ -41,7 +41,7 @@ const MANAGER: &str = "discovered";
 /// The `metadata` key with the digest of the server's program or URL.
 const ORIGIN: &str = "discoveredFrom";
 /// Maximum wait for the first lists at start.
-const PATIENCE: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// Delay that combines several changes.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Polling interval of unreachable servers.
@@ -57,7 +57,9 @@ pub struct DiscoveryConfig {
     /// Whether tool names have their server's name as prefix.
     pub has_prefix: bool,
     /// The problems of skipped servers.
-    pub left_out: Vec<String>,
+    pub skipped: Vec<String>,
+    /// The settings that have no effect or may not work.
+    pub warnings: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,9 +78,9 @@ pub struct Discovery {
     /// The path of the registry file.
     file: PathBuf,
     /// The registrations of listed servers.
-    known: HashMap<TargetId, Known>,
+    known: HashMap<TargetId, KnownServer>,
     /// Servers that were connected only to list them; each is connected once.
-    visited: HashMap<TargetId, Visit>,
+    listing: HashMap<TargetId, ListingConnection>,
     /// The logged conflicts.
     reported: BTreeSet<Conflict>,
     /// The input of the last registration.
@@ -90,14 +92,14 @@ pub struct Discovery {
 
 /// A connection to a server only to list it.
 #[derive(Debug)]
-struct Visit {
+struct ListingConnection {
     origin: Digest,
     is_over: bool,
 }
 
 /// A registration and the lists that it came from.
 #[derive(Debug)]
-struct Known {
+struct KnownServer {
     tools: Arc<Tools>,
     features: Arc<Features>,
     has_prefix: bool,
@@ -117,7 +119,7 @@ impl Discovery {
             upstreams,
             file,
             known: HashMap::new(),
-            visited: HashMap::new(),
+            listing: HashMap::new(),
             reported: BTreeSet::new(),
             seen: None,
             written: None,
@@ -127,12 +129,12 @@ impl Discovery {
 
     /// Waits up to 5 s until each server has answered or failed, then registers the results.
     /// Returns immediately if the cache has a catalog.
-    pub(super) async fn first(&mut self, feed: &Feed) -> Result<(), Rejected> {
+    pub(super) async fn first(&mut self, feed: &Feed) -> Result<(), ContentRejected> {
         if feed.cache.has_catalog() {
             return Ok(());
         }
-        self.visit(&feed.cache.current());
-        let deadline = Instant::now() + PATIENCE;
+        self.list_idle_servers(&feed.cache.current());
+        let deadline = Instant::now() + START_TIMEOUT;
         let mut definitions = self.upstreams.definitions();
         while self.upstreams.health().iter().any(|t| matches!(t.state, TargetState::Connecting)) {
             // A failing target does not change definitions.
@@ -141,20 +143,20 @@ impl Discovery {
                 break;
             }
         }
-        let mut intake = self.intake(feed);
-        self.register(&mut intake, feed).await
+        let mut loader = self.loader(feed);
+        self.register(&mut loader, feed).await
     }
 
     /// Follows the servers until the source is stopped.
-    pub(super) async fn follow(mut self, feed: Feed) -> Result<(), Rejected> {
+    pub(super) async fn follow(mut self, feed: Feed) -> Result<(), ContentRejected> {
         let mut definitions = self.upstreams.definitions();
         let mut config = self.config.clone();
-        let mut intake = self.intake(&feed);
+        let mut loader = self.loader(&feed);
         loop {
             definitions.borrow_and_update();
             config.borrow_and_update();
-            self.visit(&feed.cache.current());
-            self.register(&mut intake, &feed).await?;
+            self.list_idle_servers(&feed.cache.current());
+            self.register(&mut loader, &feed).await?;
             tokio::select! {
                 _ = definitions.changed() => sleep(PAUSE).await,
                 Ok(()) = config.changed() => {}
@@ -164,12 +166,12 @@ impl Discovery {
         }
     }
 
-    fn intake(&self, feed: &Feed) -> Intake {
-        Intake::new(feed.clone(), self.file.display().to_string())
+    fn loader(&self, feed: &Feed) -> ContentLoader {
+        ContentLoader::new(feed.clone(), self.file.display().to_string())
     }
 
     /// Connects servers without `autoStart` whose tools are unknown, until they are listed or fail.
-    fn visit(&mut self, catalog: &Catalog) {
+    fn list_idle_servers(&mut self, catalog: &Catalog) {
         let definitions = self.upstreams.definitions().borrow().clone();
         let config = self.config.borrow().clone();
         let health = self.upstreams.health();
@@ -177,7 +179,7 @@ impl Discovery {
             let state = health.iter().find(|target| target.server == server.id);
             let Some(state) = state.map(|target| &target.state) else { continue };
             let is_listed = definitions.lists(&server.id).is_some();
-            let visit = self.visited.get_mut(&server.id).filter(|v| v.origin == server.origin);
+            let visit = self.listing.get_mut(&server.id).filter(|v| v.origin == server.origin);
             match visit {
                 Some(visit) => {
                     let is_down = matches!(state, TargetState::Down { .. });
@@ -190,8 +192,8 @@ impl Discovery {
                     && !is_listed
                     && registered(catalog, server, config.has_prefix).is_none() =>
                 {
-                    let visit = Visit { origin: server.origin, is_over: false };
-                    self.visited.insert(server.id.clone(), visit);
+                    let visit = ListingConnection { origin: server.origin, is_over: false };
+                    self.listing.insert(server.id.clone(), visit);
                     self.upstreams.start_again(&server.id);
                 }
                 None => {}
@@ -200,24 +202,24 @@ impl Discovery {
     }
 
     /// Registers the current lists.
-    async fn register(&mut self, intake: &mut Intake, feed: &Feed) -> Result<(), Rejected> {
+    async fn register(&mut self, loader: &mut ContentLoader, feed: &Feed) -> Result<(), ContentRejected> {
         let definitions = self.upstreams.definitions().borrow().clone();
         let config = self.config.borrow().clone();
         let is_same = self.seen.as_ref().is_some_and(|(listed, configured)| {
             Arc::ptr_eq(listed, &definitions) && Arc::ptr_eq(configured, &config)
         });
         if is_same {
-            intake.unchanged();
+            loader.unchanged();
             return Ok(());
         }
         let draft = self.draft(&definitions, &config, &feed.cache.current());
         let bytes = draft.write();
         if self.written.as_ref() == Some(&bytes) {
             self.seen = Some((definitions, config));
-            intake.unchanged();
+            loader.unchanged();
             return Ok(());
         }
-        intake.content(bytes.clone()).await?;
+        loader.content(bytes.clone()).await?;
         let (file, content) = (self.file.clone(), bytes.clone());
         let writing = tokio::task::spawn_blocking(move || {
             std::fs::create_dir_all(directory(&file))?;
@@ -247,17 +249,17 @@ impl Discovery {
         catalog: &Catalog,
     ) -> Draft {
         self.known.retain(|id, _| config.servers.iter().any(|server| server.id == *id));
-        let mut all = Merged::default();
+        let (mut all, mut conflicts) = (Merged::default(), Vec::new());
         for server in &config.servers {
             let draft = match definitions.lists(&server.id) {
                 Some(lists) => self.of_lists(server, lists, config.has_prefix),
                 None => registered(catalog, server, config.has_prefix).unwrap_or_default(),
             };
-            for conflict in all.add(&server.id.name, draft) {
-                if self.reported.insert(conflict.clone()) {
-                    tracing::warn!("{conflict}");
-                }
-            }
+            conflicts.extend(all.add(&server.id.name, draft));
+        }
+        conflicts.retain(|conflict| self.reported.insert(conflict.clone()));
+        if let Some(summary) = summary(&conflicts) {
+            tracing::warn!("{summary}");
         }
         all.draft.set_manager(MANAGER);
         all.draft
@@ -282,7 +284,7 @@ impl Discovery {
         for document in &mut draft.servers {
             document["metadata"][ORIGIN] = stamp(*origin, has_prefix).into();
         }
-        let known = Known {
+        let known = KnownServer {
             tools: Arc::clone(tools),
             features: Arc::clone(features),
             has_prefix,
@@ -324,10 +326,25 @@ fn import(name: &Name, tools: &Tools, features: &Features, has_prefix: bool) -> 
         })
     };
     draft.tools.retain(has_schemas);
+    if let Some(warning) = truncate(&mut draft.tools) {
+        tracing::warn!(target.server = %name, "{warning}");
+    }
     let kept: BTreeSet<_> =
         draft.tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect();
     draft.provide_only(|tool| kept.contains(tool));
     draft
+}
+
+/// Removes the tools beyond the maximum of one server, and returns a warning about them.
+fn truncate(tools: &mut Vec<Value>) -> Option<String> {
+    let listed = tools.len();
+    tools.truncate(LIST_ITEMS);
+    (listed > LIST_ITEMS).then(|| {
+        format!(
+            "the server has {listed} tools, and the maximum is {LIST_ITEMS}; the first \
+             {LIST_ITEMS} are served; split the server, or disable tools in it"
+        )
+    })
 }
 
 /// Removes the tools that the registry's rules reject.
@@ -365,7 +382,7 @@ fn errors(draft: &Draft) -> Vec<Diagnostic> {
         Ok(file) => file,
         Err(FileError { diagnostics }) => return diagnostics,
     };
-    let found = validate(&Catalog::empty(RegistryId::new(PLAIN)), file.proposals()).diagnostics;
+    let found = validate(&Catalog::empty(RegistryId::new(PLAIN_REGISTRY)), file.proposals()).diagnostics;
     let is_error = |found: &Diagnostic| found.is_error() && found.code != Code::SourceUnknown;
     found.into_iter().filter(is_error).collect()
 }
@@ -377,7 +394,7 @@ fn stamp(origin: Digest, has_prefix: bool) -> String {
 
 /// A server's registration in a discovered catalog.
 fn registered(catalog: &Catalog, server: &DiscoveredServer, has_prefix: bool) -> Option<Draft> {
-    if catalog.registry().as_str() != PLAIN {
+    if catalog.registry().as_str() != PLAIN_REGISTRY {
         return None;
     }
     let document = |record: &Record| serde_json::from_slice::<Value>(record.document.bytes()).ok();
@@ -394,4 +411,23 @@ fn registered(catalog: &Catalog, server: &DiscoveredServer, has_prefix: bool) ->
     });
     let servers = vec![document_of_server];
     Some(Draft { tools: tools.collect(), servers, ..Draft::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tools_beyond_the_maximum_are_reported_and_left_out() {
+        let tool = |i: usize| json!({ "name": format!("t{i}") });
+        let mut tools: Vec<_> = (0..LIST_ITEMS).map(tool).collect();
+        assert_eq!(truncate(&mut tools), None);
+        tools.extend((LIST_ITEMS..1_200).map(tool));
+        let warning = truncate(&mut tools).unwrap();
+        assert!(warning.starts_with("the server has 1200 tools, and the maximum is 1000"), "{warning}");
+        assert_eq!(tools.len(), LIST_ITEMS);
+        assert_eq!(tools[LIST_ITEMS - 1]["name"], "t999");
+    }
 }

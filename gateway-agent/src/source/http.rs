@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use http::header::{AUTHORIZATION, ETAG, IF_NONE_MATCH};
 use reqwest::{Certificate, Client, Identity, Response, StatusCode, redirect::Policy};
 
-use super::{Feed, SourceConfig, content::Rejected, intake::Intake};
+use super::{Feed, SourceConfig, content::ContentRejected, loader::ContentLoader};
 use registry_follow::reason_of;
 use retry_backoff::{Backoff, jittered};
 
@@ -25,7 +25,7 @@ const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-enum Failed {
+enum FetchError {
     #[error("{}", reason_of(.0))]
     Http(reqwest::Error),
     #[error("{0}")]
@@ -36,21 +36,21 @@ enum Failed {
     TooLarge,
 }
 
-impl From<reqwest::Error> for Failed {
+impl From<reqwest::Error> for FetchError {
     /// Removes the URL, whose query can be a secret; the log names the source.
     fn from(error: reqwest::Error) -> Self {
         Self::Http(error.without_url())
     }
 }
 
-enum Answer {
+enum Fetched {
     Unchanged,
     Content { bytes: Vec<u8>, tag: Option<String> },
 }
 
 /// Polls the URL until it is stopped. Fails if the first content is rejected and there is no
 /// catalog.
-pub(super) async fn poll(url: &str, config: &SourceConfig, feed: Feed) -> Result<(), Rejected> {
+pub(super) async fn poll(url: &str, config: &SourceConfig, feed: Feed) -> Result<(), ContentRejected> {
     let (interval, credentials) = (config.poll_interval, &config.credentials);
     let client = match client(credentials) {
         Ok(client) => client,
@@ -61,20 +61,20 @@ pub(super) async fn poll(url: &str, config: &SourceConfig, feed: Feed) -> Result
         }
     };
     // Imports cannot read URLs, so the remedy names a local file.
-    let (mut tag, mut intake) = (None, Intake::new(feed.clone(), "FILE".to_owned()));
+    let (mut tag, mut loader) = (None, ContentLoader::new(feed.clone(), "FILE".to_owned()));
     let mut backoff = Backoff::new(interval.min(Duration::from_secs(1)), RETRY_LONGEST);
     loop {
-        let asked = tokio::select! {
-            asked = ask((&client, credentials), url, tag.as_deref()) => asked,
+        let fetched = tokio::select! {
+            fetched = fetch((&client, credentials), url, tag.as_deref()) => fetched,
             () = feed.stop.cancelled() => return Ok(()),
         };
-        let wait = match asked {
+        let wait = match fetched {
             Ok(answer) => {
                 match answer {
-                    Answer::Unchanged => intake.unchanged(),
-                    Answer::Content { bytes, tag: new } => {
+                    Fetched::Unchanged => loader.unchanged(),
+                    Fetched::Content { bytes, tag: new } => {
                         tag = new;
-                        intake.content(bytes).await?;
+                        loader.content(bytes).await?;
                     }
                 }
                 backoff.reset();
@@ -91,7 +91,7 @@ pub(super) async fn poll(url: &str, config: &SourceConfig, feed: Feed) -> Result
     }
 }
 
-fn client(credentials: &Credentials) -> Result<Client, Failed> {
+fn client(credentials: &Credentials) -> Result<Client, FetchError> {
     let agent = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
     let builder = Client::builder().user_agent(agent).redirect(Policy::none());
     let mut builder = builder.connect_timeout(CONNECT).read_timeout(READ);
@@ -104,11 +104,11 @@ fn client(credentials: &Credentials) -> Result<Client, Failed> {
     Ok(builder.build()?)
 }
 
-async fn ask(
+async fn fetch(
     (client, credentials): (&Client, &Credentials),
     url: &str,
     tag: Option<&str>,
-) -> Result<Answer, Failed> {
+) -> Result<Fetched, FetchError> {
     let mut request = client.get(url);
     if let Some(authorization) = credentials.authorization()? {
         request = request.header(AUTHORIZATION, authorization);
@@ -118,21 +118,21 @@ async fn ask(
     }
     let response = request.send().await?;
     match response.status() {
-        StatusCode::NOT_MODIFIED if tag.is_some() => Ok(Answer::Unchanged),
+        StatusCode::NOT_MODIFIED if tag.is_some() => Ok(Fetched::Unchanged),
         StatusCode::OK => {
             let tag = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
             let tag = tag.map(str::to_owned);
-            Ok(Answer::Content { bytes: body(response).await?, tag })
+            Ok(Fetched::Content { bytes: body(response).await?, tag })
         }
-        status => Err(Failed::Status(status)),
+        status => Err(FetchError::Status(status)),
     }
 }
 
-async fn body(mut response: Response) -> Result<Vec<u8>, Failed> {
+async fn body(mut response: Response) -> Result<Vec<u8>, FetchError> {
     let mut body = BytesMut::new();
     while let Some(part) = response.chunk().await? {
         if body.len() + part.len() > BODY_BYTES {
-            return Err(Failed::TooLarge);
+            return Err(FetchError::TooLarge);
         }
         body.extend_from_slice(&part);
     }

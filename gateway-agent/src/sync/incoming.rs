@@ -12,19 +12,19 @@ use registry_proto::{
 
 use registry_follow::{Refusal, RegistryClock, Taken, told_age};
 
-use super::{ANEW, ahead::Ahead, findings, snapshot::Snapshot};
-use crate::{admission::Admission, cache::Cache, startup};
+use super::{REMEDY, unsigned::UnsignedCommits, findings, snapshot::PartialSnapshot};
+use crate::{catalog_verifier::CatalogVerifier, cache::Cache, startup};
 
 /// Number of documents from which verification moves to a blocking thread.
-const MANY: usize = 32;
+const BLOCKING_DOCUMENTS: usize = 32;
 
 /// The receiver of a stream.
 #[derive(Debug)]
 pub(super) struct Incoming {
     cache: Cache,
-    admission: Admission,
-    snapshot: Option<Snapshot>,
-    ahead: Ahead,
+    catalog_verifier: CatalogVerifier,
+    snapshot: Option<PartialSnapshot>,
+    unsigned: UnsignedCommits,
     /// The time of the latest signature on the catalog.
     signed_at: Option<Timestamp>,
     /// The age of the latest message at its arrival. `None` until the server has reported that it
@@ -36,10 +36,10 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new(cache: Cache, admission: Admission) -> Self {
-        let (snapshot, ahead, scopes) = (None, Ahead::default(), Vec::new());
+    pub(super) fn new(cache: Cache, catalog_verifier: CatalogVerifier) -> Self {
+        let (snapshot, unsigned, scopes) = (None, UnsignedCommits::default(), Vec::new());
         let (signed_at, age, clock) = (None, None, RegistryClock::default());
-        Self { cache, admission, snapshot, ahead, signed_at, age, clock, scopes }
+        Self { cache, catalog_verifier, snapshot, unsigned, signed_at, age, clock, scopes }
     }
 
     /// The signed time at which the catalog was the registry's latest state.
@@ -75,7 +75,7 @@ impl Incoming {
                 Ok(Taken::Part)
             }
             (Message::SnapshotEnd(end), Some(snapshot)) => {
-                let signed = (attestation, self.admission.clone());
+                let signed = (attestation, self.catalog_verifier.clone());
                 let catalog = snapshot.finished(end, signed).await?;
                 let (revision, entities) = (catalog.revision(), catalog.len());
                 self.take_whole(catalog);
@@ -111,12 +111,12 @@ impl Incoming {
     fn begin(
         &self,
         SnapshotBegin { position, entities, settings, scope, oldest_revision }: SnapshotBegin,
-    ) -> Result<Snapshot, Refusal> {
+    ) -> Result<PartialSnapshot, Refusal> {
         let missing = || self.refuse_next(&"a snapshot without its position");
         let position = position.ok_or_else(missing)?;
         let claimed = Revision(position.revision);
         let position = Position::try_from(position).map_err(|e| Refusal::new(claimed, &e))?;
-        self.check_place(&position)?;
+        self.check_position(&position)?;
         let scope = scope.map_or(Ok(Scope::Everything), convert::scope);
         let scope = scope.map_err(|e| Refusal::new(claimed, &e))?;
         self.check_scope(&scope, claimed)?;
@@ -124,7 +124,7 @@ impl Incoming {
             let held = self.cache.current().revision();
             tracing::info!(%held, oldest_revision, "the registry no longer has the next commits; receiving a snapshot");
         }
-        Ok(Snapshot::new(position, scope, (entities, settings)))
+        Ok(PartialSnapshot::new(position, scope, (entities, settings)))
     }
 
     fn check_scope(&self, scope: &Scope, revision: Revision) -> Result<(), Refusal> {
@@ -137,7 +137,7 @@ impl Incoming {
 
     /// Checks that a snapshot can follow the current catalog: the same registry, not older, and the
     /// same history.
-    fn check_place(&self, position: &Position) -> Result<(), Refusal> {
+    fn check_position(&self, position: &Position) -> Result<(), Refusal> {
         let held = self.cache.current();
         let problem = if !self.cache.has_catalog() {
             return Ok(());
@@ -160,7 +160,7 @@ impl Incoming {
 
     /// The state that the next delta follows.
     fn held(&self) -> Arc<Catalog> {
-        self.ahead.catalog().unwrap_or_else(|| self.cache.current())
+        self.unsigned.catalog().unwrap_or_else(|| self.cache.current())
     }
 
     async fn delta(
@@ -173,29 +173,29 @@ impl Incoming {
             return Err(Refusal::new(revision, &"a delta without a previous snapshot"));
         }
         let held = self.held();
-        let is_big = delta.documents.len() >= MANY;
-        let admission = self.admission.clone();
+        let is_large = delta.documents.len() >= BLOCKING_DOCUMENTS;
+        let catalog_verifier = self.catalog_verifier.clone();
         let refused = move |message: String| Refusal::new(revision, &message);
-        let prove = move || {
+        let verify_signature = move || {
             let sent = delta.clone();
             let (catalog, sealed) = next(&held, delta)
                 .map_err(|e| refused(e).with(findings::of_delta(&held, &sent)))?;
             let catalog = catalog.attested(attestation);
             if attestation.is_some() {
-                admission.prove(&catalog).map_err(|e| refused(e.to_string()))?;
+                catalog_verifier.verify_signature(&catalog).map_err(|e| refused(e.to_string()))?;
             }
             Ok::<_, Refusal>((catalog, sealed))
         };
-        let (catalog, sealed) = offloaded_if(is_big, prove).await??;
-        if !self.admission.wants_signature() {
+        let (catalog, sealed) = run_blocking_if(is_large, verify_signature).await??;
+        if !self.catalog_verifier.requires_signature() {
             self.cache.advance(catalog, [sealed]);
             return Ok(Taken::Applied);
         }
-        self.ahead.push(catalog.clone(), sealed).map_err(refused)?;
+        self.unsigned.push(catalog.clone(), sealed).map_err(refused)?;
         if attestation.is_none() {
             return Ok(Taken::Part);
         }
-        self.take_ahead(catalog);
+        self.take_unsigned(catalog);
         Ok(Taken::Applied)
     }
 
@@ -206,25 +206,25 @@ impl Incoming {
     ) -> Result<Taken, Refusal> {
         let next = self.cache.current().revision().next();
         let claimed = step.position.as_ref().map_or(next, |position| Revision(position.revision));
-        let is_big = step.entities.len() >= MANY;
+        let is_large = step.entities.len() >= BLOCKING_DOCUMENTS;
         let read = move || {
             let sent = step.entities.clone();
             let unfit = |e| Refusal::new(claimed, &e).with(findings::of_entities(&sent));
             convert::part_step(step).map_err(unfit)
         };
-        let step = offloaded_if(is_big, read).await??;
-        self.check_place(&step.position)?;
+        let step = run_blocking_if(is_large, read).await??;
+        self.check_position(&step.position)?;
         self.check_scope(&step.scope, claimed)?;
         let held = self.cache.current();
-        let is_big = is_big || held.len() >= MANY;
-        let admission = self.admission.clone();
-        let prove = move || {
+        let is_large = is_large || held.len() >= BLOCKING_DOCUMENTS;
+        let catalog_verifier = self.catalog_verifier.clone();
+        let verify_signature = move || {
             let catalog = stepped(&held, step, claimed)?.attested(attestation);
             let lacks = || startup::missing(&catalog);
-            admission.prove(&catalog).map_err(|e| Refusal::new(claimed, &e).with(lacks()))?;
+            catalog_verifier.verify_signature(&catalog).map_err(|e| Refusal::new(claimed, &e).with(lacks()))?;
             Ok::<_, Refusal>(catalog)
         };
-        let catalog = offloaded_if(is_big, prove).await??;
+        let catalog = run_blocking_if(is_large, verify_signature).await??;
         self.take_whole(catalog);
         Ok(Taken::Applied)
     }
@@ -255,19 +255,19 @@ impl Incoming {
                 "at revision {revision}, the registry's content in scope differs from the catalog"
             )));
         }
-        if self.admission.wants_signature() {
+        if self.catalog_verifier.requires_signature() {
             // Computed once here, and shared by later copies.
             held.content_digest();
         }
         let catalog = held.at(revision, chain).attested(attestation);
-        self.admission.prove(&catalog).map_err(|e| refused(&e))?;
+        self.catalog_verifier.verify_signature(&catalog).map_err(|e| refused(&e))?;
         if moves {
             self.signed_at = attestation.map(|signed| signed.time);
             self.cache.move_to(catalog);
             return Ok(Taken::Applied);
         }
-        if self.ahead.catalog().is_some() {
-            self.take_ahead(catalog);
+        if self.unsigned.catalog().is_some() {
+            self.take_unsigned(catalog);
             return Ok(Taken::Applied);
         }
         self.signed_at = attestation.map(|signed| signed.time);
@@ -276,14 +276,14 @@ impl Incoming {
 
     fn take_whole(&mut self, catalog: Catalog) {
         self.signed_at = catalog.attestation().map(|signed| signed.time);
-        self.ahead = Ahead::default();
+        self.unsigned = UnsignedCommits::default();
         self.cache.replace(catalog);
     }
 
     /// Applies the commits that this state's signature covers.
-    fn take_ahead(&mut self, catalog: Catalog) {
+    fn take_unsigned(&mut self, catalog: Catalog) {
         self.signed_at = catalog.attestation().map(|signed| signed.time);
-        let commits = self.ahead.release();
+        let commits = self.unsigned.release();
         self.cache.advance(catalog, commits);
     }
 }
@@ -315,15 +315,15 @@ fn stepped(held: &Catalog, step: PartStep, claimed: Revision) -> Result<Catalog,
 }
 
 /// Runs `work` here, or on a blocking thread.
-async fn offloaded_if<T: Send + 'static>(
-    is_big: bool,
+async fn run_blocking_if<T: Send + 'static>(
+    is_large: bool,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
-    if is_big { offloaded(work).await } else { Ok(work()) }
+    if is_large { run_blocking(work).await } else { Ok(work()) }
 }
 
 /// Runs `work` on a blocking thread.
-pub(super) async fn offloaded<T: Send + 'static>(
+pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
     let done = tokio::task::spawn_blocking(work).await;

@@ -12,11 +12,11 @@ use registry_proto::{
 
 use registry_follow::Refusal;
 
-use super::{findings, incoming::offloaded};
-use crate::{admission::Admission, startup};
+use super::{findings, incoming::run_blocking};
+use crate::{catalog_verifier::CatalogVerifier, startup};
 
 #[derive(Debug)]
-pub(super) struct Snapshot {
+pub(super) struct PartialSnapshot {
     position: Position,
     scope: Scope,
     /// The announced numbers of entities and settings.
@@ -25,14 +25,14 @@ pub(super) struct Snapshot {
     settings: Vec<(Selector, Set)>,
 }
 
-impl Snapshot {
+impl PartialSnapshot {
     pub(super) fn new(position: Position, scope: Scope, announced: (u64, u64)) -> Self {
         Self { position, scope, announced, records: Vec::new(), settings: Vec::new() }
     }
 
     pub(super) async fn extended(mut self, chunk: SnapshotChunk) -> Result<Self, Refusal> {
         let revision = self.position.revision;
-        let part = offloaded(move || {
+        let part = run_blocking(move || {
             let SnapshotChunk { entities, settings } = chunk;
             let sent = entities.clone();
             let unfit = |e| Refusal::new(revision, &e).with(findings::of_entities(&sent));
@@ -57,12 +57,12 @@ impl Snapshot {
     pub(super) async fn finished(
         self,
         SnapshotEnd { digest }: SnapshotEnd,
-        signed: (Option<Attestation>, Admission),
+        signed: (Option<Attestation>, CatalogVerifier),
     ) -> Result<Catalog, Refusal> {
         let Position { registry, revision, chain } = self.position.clone();
         let expected = convert::digest(&digest).map_err(|e| Refusal::new(revision, &e))?;
         let (announced, _) = self.announced;
-        let restoring = offloaded(move || {
+        let restoring = run_blocking(move || {
             let catalog = Catalog::restore(registry, revision, chain, self.records)
                 .with_settings(Settings::restore(self.settings))
                 .as_part(Arc::new(self.scope))
@@ -72,7 +72,7 @@ impl Snapshot {
                 format!("{} entities instead of {announced}", catalog.len())
             } else if actual != expected {
                 format!("the snapshot has the digest {actual}, not {expected}")
-            } else if let Err(e) = signed.1.prove(&catalog) {
+            } else if let Err(e) = signed.1.verify_signature(&catalog) {
                 e.to_string()
             } else {
                 return Ok(catalog);

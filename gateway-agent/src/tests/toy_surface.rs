@@ -22,10 +22,10 @@ use tower::ServiceExt as _;
 
 use crate::{
     audit::CallRecord,
-    identity::settings::ProofsConfig,
+    identity::settings::AuthenticationConfig,
     mcp::tests::harness::{Bench, Setup},
     pipeline::{
-        Answers, Error, GatewayHandle, Invocation, Output, Target, ToolCall, invoke, message,
+        InputHandling, Error, GatewayHandle, Invocation, Output, Target, ToolCall, invoke, message,
     },
     testing::{agent, tool},
 };
@@ -64,7 +64,7 @@ async fn call(
         params: Vec::new(),
         context,
         client: None,
-        answers: Answers::ByRepeat,
+        input: InputHandling::ReturnToClient,
     };
     let output = invoke(&gateway, &mut operation, &mut record).await;
     match output.and_then(Output::into_result) {
@@ -76,7 +76,7 @@ async fn call(
                 Error::Upstream(_) => StatusCode::BAD_GATEWAY,
                 _ => StatusCode::BAD_REQUEST,
             };
-            (status, message::of(&tool, &error).into_owned()).into_response()
+            (status, message::for_caller(&tool, &error).into_owned()).into_response()
         }
     }
 }
@@ -86,8 +86,8 @@ async fn bench(buffered_bytes: usize) -> Bench {
     let policy = RuntimeValidation { unknown_caller: Access::Deny, ..Setup::default().policy };
     let lists = json!([{ "name": "t" }, { "name": "scoped" }, { "name": "secret" }]).to_string();
     let scopes = BTreeMap::from([("scoped".to_owned(), vec!["write".to_owned()])]);
-    let proofs = ProofsConfig { scopes, ..ProofsConfig::default() };
-    let setup = Setup { policy, lists, proofs, buffered_bytes, ..Setup::default() };
+    let authentication = AuthenticationConfig { scopes, ..AuthenticationConfig::default() };
+    let setup = Setup { policy, lists, authentication, buffered_bytes, ..Setup::default() };
     let tools = vec![
         tool("t", "1.0.0", json!({ "inputSchema": schema })),
         tool("scoped", "1.0.0", json!({})),

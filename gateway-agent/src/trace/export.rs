@@ -19,58 +19,56 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Record, otlp};
+use super::{SpanRecord, otlp};
 use crate::trace::settings::OtlpConfig;
 
 /// Maximum queued spans.
-const QUEUE: usize = 4096;
+const QUEUE_SPANS: usize = 4096;
 /// Maximum spans per request.
-const BATCH: usize = 512;
+const BATCH_SPANS: usize = 512;
 /// Maximum delay of an incomplete batch.
-const GATHER: Duration = Duration::from_secs(1);
+const BATCH_DELAY: Duration = Duration::from_secs(1);
 /// Timeout of a request.
-const SEND: Duration = Duration::from_secs(5);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum wait for the last batch at shutdown.
-const LAST_WAIT: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 const DROPPED: &str = "gateway_trace_spans_dropped_total";
-const SENT: &str = "gateway_trace_spans_sent_total";
+const SENT: &str = "gateway_trace_spans_exported_total";
 
 /// The exporter's queue.
 #[derive(Debug)]
 pub(super) struct Export {
-    queue: Sender<Arc<Record>>,
+    queue: Sender<Arc<SpanRecord>>,
     /// The highest trace number that is sampled.
-    sampled_up_to: Option<u64>,
+    sampling_threshold: Option<u64>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Export {
     pub(super) fn start(config: &OtlpConfig, gateway: &str) -> Self {
-        metrics::describe_counter!(DROPPED, "Spans that were not exported, by reason.");
-        metrics::describe_counter!(SENT, "Spans that the collector accepted.");
-        let (queue, waiting) = mpsc::channel(QUEUE);
+        let (queue, waiting) = mpsc::channel(QUEUE_SPANS);
         let stop = CancellationToken::new();
         let exporter = Exporter {
             client: client(),
             url: format!("{}/v1/traces", config.endpoint.trim_end_matches('/')),
             headers: config.headers.clone(),
             gateway: gateway.to_owned(),
-            is_well: true,
+            is_healthy: true,
         };
         let task = tokio::spawn(exporter.run(waiting, stop.clone()));
-        let sampled_up_to = threshold(config.sample_ratio);
-        Self { queue, sampled_up_to, stop, task: Mutex::new(Some(task)) }
+        let sampling_threshold = threshold(config.sample_ratio);
+        Self { queue, sampling_threshold, stop, task: Mutex::new(Some(task)) }
     }
 
     /// Whether a new trace with this random number is sampled.
     pub(super) fn samples(&self, number: u64) -> bool {
-        self.sampled_up_to.is_some_and(|up_to| number <= up_to)
+        self.sampling_threshold.is_some_and(|up_to| number <= up_to)
     }
 
     /// Queues a span if possible.
-    pub(super) fn offer(&self, record: Arc<Record>) {
+    pub(super) fn offer(&self, record: Arc<SpanRecord>) {
         if self.queue.try_send(record).is_err() {
             metrics::counter!(DROPPED, "reason" => "queue-full").increment(1);
         }
@@ -80,7 +78,7 @@ impl Export {
         self.stop.cancel();
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(task) = task {
-            let _ = timeout(LAST_WAIT, task).await;
+            let _ = timeout(SHUTDOWN_TIMEOUT, task).await;
         }
     }
 }
@@ -107,22 +105,22 @@ struct Exporter {
     url: String,
     headers: http::HeaderMap,
     gateway: String,
-    is_well: bool,
+    is_healthy: bool,
 }
 
 impl Exporter {
-    async fn run(mut self, mut waiting: Receiver<Arc<Record>>, stop: CancellationToken) {
-        let mut batch = Vec::with_capacity(BATCH);
+    async fn run(mut self, mut waiting: Receiver<Arc<SpanRecord>>, stop: CancellationToken) {
+        let mut batch = Vec::with_capacity(BATCH_SPANS);
         loop {
             tokio::select! {
-                _ = waiting.recv_many(&mut batch, BATCH) => {}
+                _ = waiting.recv_many(&mut batch, BATCH_SPANS) => {}
                 () = stop.cancelled() => break,
             }
             if batch.is_empty() {
                 return;
             }
-            if batch.len() < BATCH {
-                let _ = stop.run_until_cancelled(sleep(GATHER)).await;
+            if batch.len() < BATCH_SPANS {
+                let _ = stop.run_until_cancelled(sleep(BATCH_DELAY)).await;
             }
             fill(&mut batch, &mut waiting);
             self.send(&mut batch).await;
@@ -136,14 +134,14 @@ impl Exporter {
         }
     }
 
-    async fn send(&mut self, batch: &mut Vec<Arc<Record>>) {
+    async fn send(&mut self, batch: &mut Vec<Arc<SpanRecord>>) {
         let body = otlp::request(&self.gateway, batch).to_string();
         let request = self
             .client
             .post(&self.url)
             .headers(self.headers.clone())
             .header("content-type", "application/json")
-            .timeout(SEND)
+            .timeout(SEND_TIMEOUT)
             .body(body);
         let sent = request.send().await.map(|response| response.status());
         let count = batch.len() as u64;
@@ -151,12 +149,12 @@ impl Exporter {
         let is_taken = sent.as_ref().is_ok_and(StatusCode::is_success);
         if is_taken {
             metrics::counter!(SENT).increment(count);
-            if !self.is_well {
+            if !self.is_healthy {
                 tracing::info!("exporting spans works again");
             }
         } else {
             metrics::counter!(DROPPED, "reason" => "collector").increment(count);
-            if self.is_well {
+            if self.is_healthy {
                 let status = sent.as_ref().ok().map(StatusCode::as_u16);
                 let is_timeout = sent.is_err_and(|error| error.is_timeout());
                 tracing::warn!(
@@ -166,13 +164,13 @@ impl Exporter {
                 );
             }
         }
-        self.is_well = is_taken;
+        self.is_healthy = is_taken;
     }
 }
 
 /// Takes queued spans without waiting.
-fn fill(batch: &mut Vec<Arc<Record>>, waiting: &mut Receiver<Arc<Record>>) {
-    while batch.len() < BATCH {
+fn fill(batch: &mut Vec<Arc<SpanRecord>>, waiting: &mut Receiver<Arc<SpanRecord>>) {
+    while batch.len() < BATCH_SPANS {
         let Ok(record) = waiting.try_recv() else { return };
         batch.push(record);
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Record, SpanKind};
+use super::{SpanRecord, SpanKind};
 
 const ERROR: u8 = 2;
 
-pub(super) fn request(gateway: &str, records: &[Arc<Record>]) -> Value {
+pub(super) fn request(gateway: &str, records: &[Arc<SpanRecord>]) -> Value {
     let spans: Vec<_> = records.iter().map(|record| span(record)).collect();
     let version = env!("CARGO_PKG_VERSION");
     let resource = [
@@ -26,7 +26,7 @@ fn text(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 
-fn span(record: &Record) -> Value {
+fn span(record: &SpanRecord) -> Value {
     let start_us = u128::from(record.start_us);
     let end_us = start_us + u128::from(record.duration_us);
     let mut attributes = vec![

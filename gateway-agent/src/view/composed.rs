@@ -15,13 +15,13 @@ use registry_core::{
     spec::{Composition, Operation, Spec, Target},
 };
 
-use super::{Offer, hints};
+use super::{ServedTool, hints};
 
 /// A composition with its parts and the facts derived from them.
 #[derive(Debug)]
 pub struct Composed {
     plan: Arc<Plan>,
-    parts: BTreeMap<Target, Part>,
+    parts: BTreeMap<Target, ComposedPart>,
     hints: Hints,
     is_read_only: bool,
     is_repeatable: bool,
@@ -32,9 +32,9 @@ pub struct Composed {
 }
 
 #[derive(Debug)]
-struct Part {
+struct ComposedPart {
     declared: Dependency,
-    offer: Arc<Offer>,
+    served: Arc<ServedTool>,
 }
 
 impl Composed {
@@ -42,22 +42,22 @@ impl Composed {
     /// cannot complete must not start.
     pub(super) fn new(
         tool: &Tool,
-        mut part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
+        mut part: impl FnMut(&Dependency) -> Option<Arc<ServedTool>>,
     ) -> Option<Self> {
         let Implementation::Spec(spec) = &tool.implementation else { return None };
         let Composition { spec, uses } = Composition::parse(spec).ok()?;
         let targets: BTreeSet<_> = uses.into_iter().map(|used| used.target).collect();
         let parts = targets.into_iter().map(|target| {
             let declared = target.declared_in(&tool.depends)?.clone();
-            let offer = part(&declared)?;
-            Some((target, Part { declared, offer }))
+            let served = part(&declared)?;
+            Some((target, ComposedPart { declared, served }))
         });
-        Self::of(spec, parts.collect::<Option<_>>()?)
+        Self::from_parts(spec, parts.collect::<Option<_>>()?)
     }
 
-    fn of(spec: Spec, parts: BTreeMap<Target, Part>) -> Option<Self> {
-        let offers = || parts.values().map(|part| &part.offer);
-        let inner = || offers().filter_map(|offer| offer.composed());
+    fn from_parts(spec: Spec, parts: BTreeMap<Target, ComposedPart>) -> Option<Self> {
+        let served_tools = || parts.values().map(|part| &part.served);
+        let inner = || served_tools().filter_map(|served| served.composed());
         let depth = inner().map(|composed| composed.depth).max().unwrap_or(0) + 1;
         if depth > limits::COMPOSITION_DEPTH {
             return None;
@@ -68,23 +68,23 @@ impl Composed {
         });
         let mut reach: BTreeSet<Name> = tools.cloned().collect();
         let mut servers: BTreeSet<Key> =
-            offers().filter_map(|offer| offer.server().cloned()).collect();
+            served_tools().filter_map(|served| served.server().cloned()).collect();
         for composed in inner() {
             reach.extend(composed.reach.iter().cloned());
             servers.extend(composed.servers.iter().cloned());
         }
-        let facts = |Part { offer, .. }: &Part| gateway_compose::Part {
-            is_read_only: offer.is_read_only(),
-            is_repeatable: offer.is_repeatable(),
-            takes_text: offer.takes_text(),
+        let facts = |ComposedPart { served, .. }: &ComposedPart| gateway_compose::ComposedPart {
+            is_read_only: served.is_read_only(),
+            is_repeatable: served.is_repeatable(),
+            takes_text: served.takes_text(),
         };
         let facts = parts.iter().map(|(target, part)| (target.clone(), facts(part))).collect();
         Some(Self {
             plan: Arc::new(Plan::new(spec, facts)),
-            hints: Hints::of_all(offers().map(|offer| hints::of_part(offer))),
-            is_read_only: offers().all(|offer| offer.is_read_only()),
-            is_repeatable: offers().all(|offer| offer.is_repeatable()),
-            missing_target: offers().find_map(|offer| offer.missing_target()).cloned(),
+            hints: Hints::of_all(served_tools().map(|served| hints::of_part(served))),
+            is_read_only: served_tools().all(|served| served.is_read_only()),
+            is_repeatable: served_tools().all(|served| served.is_repeatable()),
+            missing_target: served_tools().find_map(|served| served.missing_target()).cloned(),
             reach,
             servers,
             depth,
@@ -126,20 +126,20 @@ impl Composed {
     }
 
     /// All parts with their dependencies.
-    pub fn parts(&self) -> impl Iterator<Item = (&Dependency, &Arc<Offer>)> {
-        self.parts.values().map(|part| (&part.declared, &part.offer))
+    pub fn parts(&self) -> impl Iterator<Item = (&Dependency, &Arc<ServedTool>)> {
+        self.parts.values().map(|part| (&part.declared, &part.served))
     }
 
-    pub(crate) fn part(&self, target: &Target) -> Option<&Arc<Offer>> {
-        self.parts.get(target).map(|part| &part.offer)
+    pub(crate) fn part(&self, target: &Target) -> Option<&Arc<ServedTool>> {
+        self.parts.get(target).map(|part| &part.served)
     }
 
     /// The tool that receives the unchanged input. Its input schema applies to the composition.
-    pub fn entry(&self) -> Option<&Arc<Offer>> {
+    pub fn entry(&self) -> Option<&Arc<ServedTool>> {
         self.entry_of(self.plan.spec())
     }
 
-    fn entry_of(&self, spec: &Spec) -> Option<&Arc<Offer>> {
+    fn entry_of(&self, spec: &Spec) -> Option<&Arc<ServedTool>> {
         let operation = match spec {
             Spec::Pipeline(pipeline) => {
                 pipeline.steps.first().filter(|step| step.input.is_none()).map(|s| &s.operation)

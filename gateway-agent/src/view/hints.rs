@@ -4,10 +4,10 @@ use gateway_protocol::jsonrpc::Object;
 use registry_core::entity::Hints;
 use serde_json::value::RawValue;
 
-use super::Offer;
+use super::ServedTool;
 
 /// Returns the registered hints, or those of the upstream's definition.
-pub(super) fn of_part(part: &Offer) -> Hints {
+pub(super) fn of_part(part: &ServedTool) -> Hints {
     if let Some(annotations) = &part.tool().annotations {
         return Hints::of_annotations(annotations);
     }

@@ -9,12 +9,12 @@ use gateway_protocol::jsonrpc::{Object, write_string};
 use serde_json::{Value, value::RawValue};
 
 /// Longest upstream text whose order is followed, in bytes. It is parsed once per level.
-const LONGEST: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 
 /// Writes a value. The members of each object follow the order of `like`; others follow, sorted.
 pub(super) fn arranged(value: &Value, like: Option<&RawValue>) -> String {
     let mut text = Vec::new();
-    write(&mut text, value, like.filter(|like| like.get().len() <= LONGEST));
+    write(&mut text, value, like.filter(|like| like.get().len() <= MAX_BYTES));
     String::from_utf8(text).expect("JSON is text")
 }
 

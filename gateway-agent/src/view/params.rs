@@ -1,4 +1,4 @@
-//! `x-mcp-header`: arguments that clients mirror into `Mcp-Param-*` headers.
+//! `staleness().check-mcp-header`: arguments that clients mirror into `Mcp-Param-*` headers.
 //!
 //! Clients must ignore a tool with invalid annotations, and rewriting a schema can invalidate them
 //! (moved references, hidden fields), so invalid annotations are removed. The gateway computes the
@@ -30,7 +30,7 @@ pub fn may_annotate(text: &str) -> bool {
 }
 
 /// Returns the valid annotations and removes all others from the schema.
-pub fn settle(schema: &mut Value) -> Vec<ParamHeader> {
+pub fn remove_invalid(schema: &mut Value) -> Vec<ParamHeader> {
     let found = valid(schema);
     *schema = map_objects(schema, &mut |map| {
         map.remove(KEYWORD);

@@ -23,7 +23,7 @@ fn world(first: Arc<Catalog>) -> World {
 
 impl World {
     fn see(&self, audience: &Audience) -> Arc<View> {
-        self.views.of(&self.views.now(), audience)
+        self.views.view(&self.views.now(), audience)
     }
 
     fn then(&self, catalog: Arc<Catalog>) {
@@ -31,7 +31,7 @@ impl World {
     }
 }
 
-fn of(name: &str) -> Audience {
+fn agent_audience(name: &str) -> Audience {
     Audience::Agent(Key::parse(Kind::Agent, name, "1.0.0").unwrap())
 }
 
@@ -66,9 +66,9 @@ fn each_audience_sees_its_tools() {
             agent("y", "1.0.0", &[]),
         ],
     ));
-    assert_eq!(names(&world.see(&of("x"))), ["a@1.1.0", "b@1.0.0"]);
-    assert_eq!(names(&world.see(&of("y"))), [""; 0]);
-    assert_eq!(names(&world.see(&of("nobody"))), [""; 0]);
+    assert_eq!(names(&world.see(&agent_audience("x"))), ["a@1.1.0", "b@1.0.0"]);
+    assert_eq!(names(&world.see(&agent_audience("y"))), [""; 0]);
+    assert_eq!(names(&world.see(&agent_audience("nobody"))), [""; 0]);
     assert_eq!(names(&world.see(&Audience::Everyone)), ["a@1.0.0", "b@2.0.0", "d@1.0.0"]);
     assert_eq!(names(&world.see(&Audience::Nobody)), [""; 0]);
 }
@@ -101,11 +101,11 @@ fn unregistered_callers_see_newest_version_with_target() {
     assert_eq!(everyone(), ["a@2.0.0"], "it uses the target of the lower version");
     with(&["server/up@2.0.0", "server/other@*"]);
     assert_eq!(everyone(), ["a@3.0.0", "b@1.0.0"]);
-    assert_eq!(names(&world.see(&of("x"))), ["a@3.0.0", "b@1.0.0"]);
+    assert_eq!(names(&world.see(&agent_audience("x"))), ["a@3.0.0", "b@1.0.0"]);
     with(&[]);
     assert_eq!(everyone(), [""; 0]);
     for agent in ["x", "y"] {
-        let view = world.see(&of(agent));
+        let view = world.see(&agent_audience(agent));
         assert_eq!(names(&view), [""; 0], "no list has tools without a target");
         let declared = view.find(&Name::parse(Kind::Tool, "a").unwrap()).unwrap();
         assert!(declared.missing_target().is_some(), "a call names the missing target");
@@ -159,17 +159,17 @@ fn undeployed_version_is_replaced_by_deployed_one() {
 
 #[test]
 fn unlisted_fallback_serves_registered_tools() {
-    let x = of("x");
+    let x = agent_audience("x");
     let of = |name: &str, version: &str, upstream: &str| {
         tool(name, version, json!({ "source": { "serverVersion": version, "tool": upstream } }))
     };
     let world = world(catalog(
         1,
         vec![
-            of("a", "1.0.0", "first"),
-            of("a", "3.0.0", "first"),
-            of("neu", "3.0.0", "neu"),
-            of("renamed", "3.0.0", "first"),
+            agent_audience("a", "1.0.0", "first"),
+            agent_audience("a", "3.0.0", "first"),
+            agent_audience("neu", "3.0.0", "neu"),
+            agent_audience("renamed", "3.0.0", "first"),
             agent("x", "1.0.0", &[("a", "3.0.0"), ("neu", "3.0.0")]),
         ],
     ));
@@ -204,10 +204,10 @@ fn composition_needs_targets_for_all_steps() {
         ],
     ));
     assert_eq!(names(&world.see(&Audience::Everyone)), ["a@1.0.0"]);
-    assert_eq!(names(&world.see(&of("x"))), [""; 0]);
+    assert_eq!(names(&world.see(&agent_audience("x"))), [""; 0]);
     world.targets.send_replace(definitions(&["server/up@*", "server/other@1.0.0"]));
     assert_eq!(names(&world.see(&Audience::Everyone)), ["b@1.0.0", "a@1.0.0", "both@1.0.0"]);
-    assert_eq!(names(&world.see(&of("x"))), ["both@1.0.0"]);
+    assert_eq!(names(&world.see(&agent_audience("x"))), ["both@1.0.0"]);
 }
 
 #[test]
@@ -291,21 +291,21 @@ fn only_changed_parts_are_rebuilt() {
         ]
     };
     let world = world(catalog(1, first()));
-    let (x, y, all) = (world.see(&of("x")), world.see(&of("y")), world.see(&Audience::Everyone));
+    let (x, y, all) = (world.see(&agent_audience("x")), world.see(&agent_audience("y")), world.see(&Audience::Everyone));
     let page = y.list(None, Era::Modern).tools;
-    assert!(Arc::ptr_eq(&x, &world.see(&of("x"))), "nothing changed");
+    assert!(Arc::ptr_eq(&x, &world.see(&agent_audience("x"))), "nothing changed");
 
     let mut second = first();
     second[1] = tool("b", "1.0.0", json!({ "description": "new" }));
     world.then(catalog(2, second));
-    assert!(Arc::ptr_eq(&x, &world.see(&of("x"))), "what changed is not of this agent");
-    assert_ne!(y.fingerprint(), world.see(&of("y")).fingerprint());
+    assert!(Arc::ptr_eq(&x, &world.see(&agent_audience("x"))), "what changed is not of this agent");
+    assert_ne!(y.fingerprint(), world.see(&agent_audience("y")).fingerprint());
     assert_ne!(all.fingerprint(), world.see(&Audience::Everyone).fingerprint());
-    assert_eq!(listed(&world.see(&of("y")))[0]["description"], "new");
+    assert_eq!(listed(&world.see(&agent_audience("y")))[0]["description"], "new");
     assert_eq!(y.list(None, Era::Modern).tools, page, "whoever holds the old view keeps it");
 
     world.then(catalog(3, first()));
-    assert_eq!(y.fingerprint(), world.see(&of("y")).fingerprint());
+    assert_eq!(y.fingerprint(), world.see(&agent_audience("y")).fingerprint());
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn earlier_snapshot_stays_readable() {
     world.then(catalog(2, vec![tool("b", "1.0.0", json!({}))]));
     assert_eq!(names(&world.see(&Audience::Everyone)), ["b@1.0.0"]);
     let now = world.see(&Audience::Everyone);
-    assert_eq!(names(&world.views.of(&then, &Audience::Everyone)), ["a@1.0.0"]);
+    assert_eq!(names(&world.views.view(&then, &Audience::Everyone)), ["a@1.0.0"]);
     assert!(Arc::ptr_eq(&now, &world.see(&Audience::Everyone)), "the present was not made again");
 }
 
@@ -341,11 +341,11 @@ fn removed_agents_and_tools_are_dropped() {
         1,
         vec![tool("a", "1.0.0", json!({})), agent("x", "1.0.0", &[("a", "1.0.0")])],
     ));
-    world.see(&of("x"));
+    world.see(&agent_audience("x"));
     world.then(catalog(2, vec![]));
     world.views.now();
     assert!(world.views.slots.read().unwrap().is_empty());
-    assert!(world.views.shelf.is_empty());
+    assert!(world.views.tool_cache.is_empty());
 }
 
 fn many(count: usize) -> Vec<testing::Registered> {
@@ -446,7 +446,7 @@ proptest! {
 
         let declared: Vec<_> = one_version.iter().filter(|(_, (_, state))| *state < 2)
             .map(|(name, (version, _))| format!("{name}@{version}")).collect();
-        prop_assert_eq!(names(&world.see(&of("x"))), declared);
+        prop_assert_eq!(names(&world.see(&agent_audience("x"))), declared);
 
         let newest: Vec<_> = (0..6_u8).filter_map(|name| {
             let usable = tools.iter().filter(|((n, _), (state, _))| *n == name && *state < 2);
@@ -470,7 +470,7 @@ fn skilled(revision: u64, change: impl FnOnce(Registered) -> Registered) -> Arc<
             json!({ "agent": { "name": "writer", "skill": skill } });
         tool
     };
-    catalog(revision, vec![change(writer), of("write"), of("read")])
+    catalog(revision, vec![change(writer), agent_audience("write"), agent_audience("read")])
 }
 
 #[test]

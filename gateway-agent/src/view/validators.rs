@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use registry_core::Digest;
 use schema_compat::schema_compile::{Validator, compile};
 
-use super::input::Schema;
+use super::input::ServedSchema;
 use foldhash::HashMap;
 
 /// Validators per half: 256 of 25 KiB take about 6.4 MiB.
@@ -41,7 +41,7 @@ impl Halves {
 impl Validators {
     /// Returns the validator of a self-contained schema. Lookups in the young half take a shared
     /// lock, so that threads do not block each other.
-    pub fn of(&self, schema: &Schema) -> Arc<Compiled> {
+    pub fn get(&self, schema: &ServedSchema) -> Arc<Compiled> {
         if let Some(found) = self.read().young.get(&schema.digest) {
             return found.clone();
         }

@@ -11,7 +11,7 @@ use gateway_agent::{
     cache::Cache,
     config::{Args, Config},
     feed::{Feed, SourceState, Status},
-    freshness::{MaxStaleness, Watchman},
+    freshness::{MaxStaleness, StalenessMonitor},
     source::{self, Discovery, Rejected},
 };
 use gateway_upstream::Upstreams;
@@ -37,9 +37,9 @@ impl Watching {
         let (status, stop) = (Status::new(source), CancellationToken::new());
         let feed = Feed {
             cache: cache.clone(),
-            watchman: Watchman::new(cache.clone(), MaxStaleness::default()),
+            staleness: StalenessMonitor::new(cache.clone(), MaxStaleness::default()),
             status: status.clone(),
-            admission: config.registry.admission(),
+            catalog_verifier: config.registry.catalog_verifier(),
             stop: stop.clone(),
         };
         let ended = tokio::spawn(async move {

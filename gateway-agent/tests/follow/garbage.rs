@@ -34,10 +34,10 @@ async fn saying(bytes: &'static [u8]) -> (std::net::SocketAddr, Aborted) {
 #[tokio::test]
 async fn invalid_bytes_are_rejected() {
     for (bytes, state) in [
-        (&b"\0\0\0\0\x04\xff\xff\xff\xff"[..], SourceState::Refused),
-        (&b"\0\0\0\0\x03\x0a\x7f\x01"[..], SourceState::Refused),
+        (&b"\0\0\0\0\x04\xff\xff\xff\xff"[..], SourceState::Rejected),
+        (&b"\0\0\0\0\x03\x0a\x7f\x01"[..], SourceState::Rejected),
         // A length of 4 GiB, an unknown compression, a text.
-        (&b"\0\xff\xff\xff\xff"[..], SourceState::Refused),
+        (&b"\0\xff\xff\xff\xff"[..], SourceState::Rejected),
         (&b"\x01\0\0\0\x01x"[..], SourceState::Down),
         (&b"HTTP/1.1 200 OK\r\n\r\n"[..], SourceState::Down),
     ] {

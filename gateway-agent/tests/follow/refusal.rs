@@ -191,7 +191,7 @@ async fn snapshot_of_other_history_needs_operator() {
         let following = Following::start(server.address, cache, hurried());
         let nack = server.hear_until(nack).await;
         assert!(nack.message.contains(expected), "{}", nack.message);
-        following.is(SourceState::Refused).await;
+        following.is(SourceState::Rejected).await;
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         assert_eq!(server.streams(), 1);
         assert_eq!(following.cache.current().digest(), history.head().digest());
@@ -221,7 +221,7 @@ async fn repeated_rejections_back_off() {
     let server = Server::start(move |_, _| then_silence(bad.clone())).await;
     let cache = Cache::in_memory(Some(history.at(HELD).clone()));
     let following = Following::start(server.address, cache, hurried());
-    following.is(SourceState::Refused).await;
+    following.is(SourceState::Rejected).await;
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let streams = server.streams();
     // Half of the maximum on average; without delays there would be thousands.

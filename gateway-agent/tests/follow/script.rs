@@ -14,7 +14,7 @@ use futures_util::{Stream, StreamExt, stream};
 use gateway_agent::{
     cache::Cache,
     feed::{Feed, SourceState, Status},
-    freshness::{MaxStaleness, Watchman},
+    freshness::{MaxStaleness, StalenessMonitor},
     startup::StartupValidation,
     sync,
 };
@@ -180,9 +180,9 @@ impl Following {
         let (status, stop) = (Status::new("test"), CancellationToken::new());
         let feed = Feed {
             cache: cache.clone(),
-            watchman: Watchman::new(cache.clone(), MaxStaleness::default()),
+            staleness: StalenessMonitor::new(cache.clone(), MaxStaleness::default()),
             status: status.clone(),
-            admission: StartupValidation::default().into(),
+            catalog_verifier: StartupValidation::default().into(),
             stop: stop.clone(),
         };
         let follower = Follower {

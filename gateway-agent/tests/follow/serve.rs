@@ -43,7 +43,7 @@ impl Running {
         let address = listener.local_addr().expect("an address");
         let stop = CancellationToken::new();
         let ended = tokio::spawn(server::run(
-            server::Entry::Socket(listener),
+            server::EntryPoint::Socket(listener),
             config,
             stop.clone().cancelled_owned(),
         ));

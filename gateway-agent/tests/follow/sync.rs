@@ -228,7 +228,7 @@ async fn cache_of_other_registry_is_kept() {
         let held = History::new("mine", 5);
         let cache = Cache::in_memory(Some(held.head().clone()));
         let following = Following::start(server.address, cache, hurried());
-        following.is(SourceState::Refused).await;
+        following.is(SourceState::Rejected).await;
         sleep(Duration::from_millis(300)).await;
         assert_eq!(server.streams(), 1, "{reason} is not to be retried in a hurry");
         assert_eq!(following.cache.current().digest(), held.head().digest());

@@ -81,7 +81,7 @@ async fn url_is_read_only_when_changed() {
     watching.refuses("not valid JSON").await;
     let seen = site.unchanged.load(Ordering::SeqCst);
     watching.until(|_| site.unchanged.load(Ordering::SeqCst) > seen + 1).await;
-    assert_eq!(watching.status.report().state, SourceState::Refused, "304 does not make it good");
+    assert_eq!(watching.status.report().state, SourceState::Rejected, "304 does not make it good");
     site.put(StatusCode::OK, "\"4\"", write_export(history.at(3)));
     watching.refuses("it is of revision 3, but 4 is served").await;
     assert_eq!(watching.cache.current().digest(), history.head().digest());

@@ -21,6 +21,8 @@ const LOOPBACK: &str = "127.0.0.1:0";
 struct Gateway {
     child: Child,
     port: u16,
+    /// The first line of standard output.
+    start_line: String,
     dir: TempDir,
 }
 
@@ -61,7 +63,7 @@ impl Gateway {
         let port = address.and_then(|address| address.rsplit_once(':')?.1.parse().ok());
         let log = || fs::read_to_string(dir.path().join("log"));
         let port = port.unwrap_or_else(|| panic!("{line:?}, {:?}", log()));
-        Self { child, port, dir }
+        Self { child, port, start_line: line, dir }
     }
 
     fn log(&self) -> String {
@@ -207,6 +209,13 @@ fn failed_accepts_are_logged_once() {
         gateway.log().contains("connections are accepted again")
     });
     assert!(gateway.is_alive());
+}
+
+#[test]
+fn start_line_describes_the_loaded_catalog() {
+    let gateway = Gateway::start("", LOOPBACK, "grpc://127.0.0.1:9");
+    let line = &gateway.start_line;
+    assert!(line.trim_end().ends_with("(0 tools, no cache yet)"), "{line}");
 }
 
 #[test]

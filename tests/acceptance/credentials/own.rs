@@ -145,7 +145,7 @@ async fn an_endpoint_that_gives_none_is_told_and_no_fault_of_the_upstream() {
         assert!(began.elapsed() < Duration::from_secs(3), "{what}: {:?}", began.elapsed());
         assert!(tokens.asked().len() <= asked + 3, "{what}: it is left in peace");
         assert_eq!(upstream.got_of("tools/call").len(), calls, "{what}: nothing was sent");
-        assert!(gateway.targets().await.contains("\"spared\":false"), "{what}");
+        assert!(gateway.targets().await.contains("\"circuitOpen\":false"), "{what}");
     }
     assert!(elsewhere.asked().is_empty(), "a redirect was followed");
     tokens.behave(good_for(600));

@@ -31,7 +31,7 @@ async fn who_is_refused_for_its_scopes_stands_in_the_audit() {
     is_research_agent(&bearing(&gateway, &good)).await;
 
     assert_eq!(search(&bearing(&gateway, &good)).await, 403);
-    let told = last(&gateway, "scopes-refused");
+    let told = last(&gateway, "scopes-rejected");
     for field in [
         "claimed_agent=research-agent",
         &format!("principal={ISSUER} ann"),
@@ -47,20 +47,20 @@ async fn who_is_refused_for_its_scopes_stands_in_the_audit() {
 
     let narrow = issuer.but("scope", json!("other"));
     assert_eq!(list(&bearing(&gateway, &narrow)).await.status, 403);
-    let told = last(&gateway, "scopes-refused");
+    let told = last(&gateway, "scopes-rejected");
     assert!(told.contains(&format!("principal={ISSUER} ann")), "{told}");
     assert!(told.contains("needed=mcp:use") && !told.contains("tool="), "{told}");
 
     // Who shows no token is known by its headers, or not at all.
     assert_eq!(search(&with(&gateway, &[("x-agent-name", "adk-demo-agent")])).await, 401);
-    let told = last(&gateway, "scopes-refused");
+    let told = last(&gateway, "scopes-rejected");
     assert!(told.contains("claimed_agent=adk-demo-agent identified_by=headers"), "{told}");
     assert!(told.contains("status=401") && !told.contains("principal="), "{told}");
     // A caller that may not see the tool learns nothing of its scopes.
     assert_eq!(search(&with(&gateway, &[])).await, 200);
     let answer = with(&gateway, &[]).request("prompts/list", serde_json::json!({})).await;
     assert_eq!(answer.expect("an answer").status, 401);
-    assert!(last(&gateway, "scopes-refused").contains("identified_by=nothing"));
+    assert!(last(&gateway, "scopes-rejected").contains("identified_by=nothing"));
     let log = gateway.process.stderr();
     for token in [good, narrow] {
         let (_, signature) = token.rsplit_once('.').expect("a signature");
@@ -74,7 +74,7 @@ async fn who_shows_nothing_where_something_is_needed_stands_in_the_audit() {
     let identity = format!("{{ jwt: {}, required: true }}", issuer.block(""));
     let gateway = gateway(&backend, &identity, "");
     assert_eq!(list(&with(&gateway, &[])).await.status, 401);
-    let told = last(&gateway, "credentials-refused");
+    let told = last(&gateway, "credentials-rejected");
     assert!(told.contains("reason=it shows nothing that proves who is calling"), "{told}");
     assert!(told.contains("address=127.0.0.1:"), "{told}");
 }

@@ -98,7 +98,7 @@ async fn a_right_token_is_the_agent_that_it_names_and_a_wrong_one_is_nobody() {
         assert_refused(scheme, &list(&with(&gateway, &[("authorization", scheme)])).await);
     }
     let log = gateway.process.stderr();
-    assert!(log.contains("credentials-refused") && log.contains("InvalidAudience"), "{log}");
+    assert!(log.contains("credentials-rejected") && log.contains("InvalidAudience"), "{log}");
     assert!(!log.contains(body), "a token is in the log");
 }
 

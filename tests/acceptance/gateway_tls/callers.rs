@@ -47,7 +47,7 @@ async fn where_a_certificate_is_asked_for_nobody_gets_in_without_a_good_one() {
     }
     let metrics = known.get(format!("{}/metrics", gateway.url())).send().await.expect("metrics");
     let metrics = metrics.text().await.expect("text");
-    assert!(metrics.contains("gateway_tls_refused_certificates_total 3"), "{metrics}");
+    assert!(metrics.contains("gateway_tls_client_certificates_rejected_total 3"), "{metrics}");
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ async fn tool_of_a_later_server_with_the_same_name_is_left_out_with_a_warning() 
     let (time, again) = (pypi("mcp_server_time"), pypi("mcp_server_time"));
     let file = mcp_servers([("clock", time), ("time", again)]);
     let mut standalone = Standalone::start(&file, &[]);
-    let warning = "the tool `get_current_time` of time is left out: clock has a tool of this name";
+    let warning = "`get_current_time` of time (also of clock)";
     eventually(warning, || async { standalone.log().contains(warning) }).await;
     assert_eq!(standalone.tools().await.len(), 2);
     standalone.gateway.stop();

@@ -138,7 +138,7 @@ impl Client {
 }
 
 fn count_tls_change(outcome: &'static str) {
-    metrics::counter!("gateway_tls_changes_total", "outcome" => outcome).increment(1);
+    metrics::counter!("gateway_tls_reloads_total", "outcome" => outcome).increment(1);
 }
 
 /// An error and what led to it.

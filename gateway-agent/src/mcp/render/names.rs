@@ -18,7 +18,7 @@ use crate::pipeline::TaskNames;
 
 /// The callers' names. Without an entry, names stay unchanged.
 #[derive(Clone, Copy)]
-pub(super) struct Names<'a> {
+pub(super) struct CallerNames<'a> {
     pub(super) resources: Option<&'a ResourceNames>,
     pub(super) tasks: Option<&'a TaskNames>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Names<'a> {
 /// Rewrites a result. `None`: nothing changed.
 pub(super) fn renamed(
     result: &RawValue,
-    Names { resources, tasks }: Names<'_>,
+    CallerNames { resources, tasks }: CallerNames<'_>,
 ) -> Option<Box<RawValue>> {
     if resources.is_none() && tasks.is_none() {
         return None;
@@ -38,13 +38,13 @@ pub(super) fn renamed(
     let is_task = Object::parse(result).is_ok_and(|members| members.find("taskId").is_some());
     let changed = object(result, |name, value| match name {
         "taskId" => Some(quoted(&tasks?.known(&string(value)?))),
-        "statusMessage" => tasks?.in_text(&string(value)?).map(|text| quoted(&text)),
+        "statusMessage" => tasks?.rewrite_text(&string(value)?).map(|text| quoted(&text)),
         // The task of a `tools/call` in 2025-11-25.
         "task" => tasks.and_then(|tasks| {
             object(value, |name, value| match name {
                 "taskId" => Some(quoted(&tasks.known(&string(value)?))),
-                "statusMessage" => tasks.in_text(&string(value)?).map(|text| quoted(&text)),
-                _ => tasks.is_in(value.get()).then(|| "null".to_owned()),
+                "statusMessage" => tasks.rewrite_text(&string(value)?).map(|text| quoted(&text)),
+                _ => tasks.contains_server_id(value.get()).then(|| "null".to_owned()),
             })
         }),
         "_meta" => without_task(value, tasks?),
@@ -53,7 +53,7 @@ pub(super) fn renamed(
             "_meta" => unreserved(value),
             _ => part(name, value, resources),
         }),
-        _ if is_task && tasks.is_some_and(|tasks| tasks.is_in(value.get())) => {
+        _ if is_task && tasks.is_some_and(|tasks| tasks.contains_server_id(value.get())) => {
             Some("null".to_owned())
         }
         _ => part(name, value, resources),
@@ -65,7 +65,7 @@ pub(super) fn renamed(
 /// unchanged.
 fn without_task(meta: &RawValue, tasks: &TaskNames) -> Option<String> {
     object(meta, |name, value| {
-        if !tasks.is_in(value.get()) {
+        if !tasks.contains_server_id(value.get()) {
             return None;
         }
         let known = tasks.id().filter(|_| name == RELATED_TASK);
@@ -187,7 +187,7 @@ mod tests {
         let raw = RawValue::from_string(text.to_owned()).unwrap();
         let prefix = Prefix::parse("docs").unwrap();
         let names = ResourceNames { prefix, interfaces: Arc::default() };
-        let known = Names { resources: Some(&names), tasks: None };
+        let known = CallerNames { resources: Some(&names), tasks: None };
         renamed(&raw, known).map(|raw| raw.get().to_owned())
     }
 

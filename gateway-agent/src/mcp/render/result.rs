@@ -19,8 +19,8 @@ use registry_core::entity::tool::is_reserved_meta_key;
 use serde_json::value::RawValue;
 
 use super::{
-    http::{Answer, json, json_parts},
-    names::{self, Names},
+    http::{SizedResponse, json, json_parts},
+    names::{self, CallerNames},
 };
 use crate::{
     pipeline::{OperationResult, TaskNames, message},
@@ -66,12 +66,12 @@ const FAILURE: &str = "registry/failure";
 const IMMEDIATE: &str = "io.modelcontextprotocol/model-immediate-response";
 
 /// A result that is already JSON.
-pub(crate) fn raw(id: Id<'_>, result: &str) -> Answer {
+pub(crate) fn raw(id: Id<'_>, result: &str) -> SizedResponse {
     json(StatusCode::OK, jsonrpc::result(id, result))
 }
 
 /// One page of `tools/list`, without a copy of the page.
-pub(crate) fn listing(id: Id<'_>, era: Era, listing: Listing) -> Answer {
+pub(crate) fn listing(id: Id<'_>, era: Era, listing: Listing) -> SizedResponse {
     let head = match era {
         Era::Modern => [MODERN_LIST, MODERN_COMPLETE, ","],
         Era::Legacy => [""; 3],
@@ -90,7 +90,7 @@ pub(crate) fn entries(
     id: Id<'_>,
     era: Era,
     (name, page, next): (&str, &[&RawValue], Option<String>),
-) -> Answer {
+) -> SizedResponse {
     let bytes: usize = page.iter().map(|raw| raw.get().len() + 1).sum();
     let mut list = String::with_capacity(bytes + 2);
     for raw in page {
@@ -112,7 +112,7 @@ pub(crate) fn entries(
 }
 
 /// The result of a forwarded request, in the caller's era and names.
-pub(crate) fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &OperationResult) -> Answer {
+pub(crate) fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &OperationResult) -> SizedResponse {
     let result = &outcome.result;
     let mut added = added(outcome);
     if method == Method::TaskResult
@@ -136,7 +136,7 @@ fn started(id: Id<'_>, result: &RawResult) -> Vec<u8> {
     out
 }
 
-fn finished(mut out: Vec<u8>) -> Answer {
+fn finished(mut out: Vec<u8>) -> SizedResponse {
     out.push(b'}');
     json(StatusCode::OK, Bytes::from(out))
 }
@@ -158,22 +158,22 @@ pub(crate) fn task(outcome: &OperationResult) -> String {
 /// The result with the caller's URIs and task ids, if any differ.
 fn renamed(outcome: &OperationResult) -> Option<RawResult> {
     let result = &outcome.result;
-    let known = Names { resources: outcome.names.as_ref(), tasks: outcome.tasks.as_ref() };
+    let known = CallerNames { resources: outcome.names.as_ref(), tasks: outcome.tasks.as_ref() };
     let changed = names::renamed(&result.result, known)?;
     Some(RawResult { result: changed, ..*result })
 }
 
 /// A result with `isError` of the gateway itself.
-pub(crate) fn failed(id: Id<'_>, era: Era, text: &str) -> Answer {
+pub(crate) fn failed(id: Id<'_>, era: Era, text: &str) -> SizedResponse {
     let content = content::of_text(text);
     let mut result = ObjectWriter::with_capacity(content.len() + 256);
     result.raw("content", &content).raw("isError", "true");
     let result = result.finish_string();
-    raw(id, &dressed(era, &result))
+    raw(id, &with_era_members(era, &result))
 }
 
 /// The result for a call that the age of the catalog forbids: as text, and in `_meta` for programs.
-pub(crate) fn too_old(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> Answer {
+pub(crate) fn stale_catalog(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> SizedResponse {
     let Stale { age, limit, is_read_only } = stale;
     let kind =
         if *is_read_only { "calls of all tools" } else { "tools that may change something" };
@@ -190,7 +190,7 @@ pub(crate) fn too_old(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> Answer
     catalog.raw("reason", r#""STALE_CATALOG""#);
     catalog.raw("ageSeconds", &seconds(*age)).raw("maxAgeSeconds", &seconds(*limit));
     let catalog = catalog.finish_string();
-    let meta = own_meta(era, &Object::default(), &[(CATALOG, catalog)]).unwrap_or_default();
+    let meta = meta_with(era, &Object::default(), &[(CATALOG, catalog)]).unwrap_or_default();
     let mut result = ObjectWriter::with_capacity(text.len() + 512);
     if era == Era::Modern {
         result.raw("resultType", r#""complete""#);
@@ -200,14 +200,14 @@ pub(crate) fn too_old(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> Answer
 }
 
 /// Adds the members of an era to a JSON object.
-fn dressed(era: Era, object: &str) -> String {
+fn with_era_members(era: Era, object: &str) -> String {
     match (era, object.strip_prefix('{')) {
         (Era::Modern, Some(rest)) => format!("{{{MODERN_COMPLETE},{rest}"),
         _ => object.to_owned(),
     }
 }
 
-pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &OperationResult) -> Answer {
+pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &OperationResult) -> SizedResponse {
     let renamed = renamed(outcome);
     let result = renamed.as_ref().unwrap_or(&outcome.result);
     let added = added(outcome);
@@ -229,15 +229,15 @@ pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &OperationResult) -> Answer {
 ///
 /// `structuredContent` must match the tool's `outputSchema` even beside `isError`: the TypeScript SDK
 /// validates both and throws.
-pub(crate) fn unfinished(id: Id<'_>, era: Era, tool: &str, failed: &Failed) -> Answer {
-    let text = message::unfinished(tool, &failed.failure);
+pub(crate) fn failed_composition(id: Id<'_>, era: Era, tool: &str, failed: &Failed) -> SizedResponse {
+    let text = message::failed_composition(tool, &failed.failure);
     let steps = serde_json::to_string(&failed.steps).unwrap_or_default();
     let failure = failed.failure.to_value().to_string();
     let mut result = ObjectWriter::with_capacity(text.len() + failure.len() + steps.len() + 512);
     if era == Era::Modern {
         result.raw("resultType", r#""complete""#);
     }
-    if let Some(meta) = own_meta(era, &Object::default(), &[(FAILURE, failure), (STEPS, steps)]) {
+    if let Some(meta) = meta_with(era, &Object::default(), &[(FAILURE, failure), (STEPS, steps)]) {
         result.raw("_meta", &meta);
     }
     result.raw("content", &content::of_text(&text)).raw("isError", "true");
@@ -288,7 +288,7 @@ fn rewritten(
     let members = Object::parse(&result.result).unwrap_or_default();
     let mut object = ObjectWriter::after(out);
     let meta = members.find("_meta").and_then(|raw| Object::parse(raw).ok());
-    if let Some(meta) = own_meta(era, &meta.unwrap_or_default(), added) {
+    if let Some(meta) = meta_with(era, &meta.unwrap_or_default(), added) {
         object.raw("_meta", &meta);
     }
     if era == Era::Modern {
@@ -316,7 +316,7 @@ fn rewritten(
 }
 
 /// The upstream's `_meta` without reserved keys, plus the gateway's own keys.
-fn own_meta(era: Era, upstream: &Object<'_>, added: &[(&str, String)]) -> Option<String> {
+fn meta_with(era: Era, upstream: &Object<'_>, added: &[(&str, String)]) -> Option<String> {
     let mut meta = ObjectWriter::with_capacity(256);
     if era == Era::Modern {
         meta.raw("io.modelcontextprotocol/serverInfo", SERVER_INFO);

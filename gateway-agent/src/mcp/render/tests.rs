@@ -20,7 +20,7 @@ fn answer(error: &Error, era: Era) -> Value {
     read(call_error(id, era, "t", error))
 }
 
-fn read(answer: Answer) -> Value {
+fn read(answer: SizedResponse) -> Value {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let body = axum::body::to_bytes(answer.response.into_body(), usize::MAX);
     let body = runtime.block_on(body).unwrap();
@@ -103,7 +103,7 @@ fn only_gateway_reports_stale_catalog() {
                         has_meta: has_own,
                     },
                     revision: Revision(7),
-                    freshness: Freshness::of(age, MaxStaleness::default()),
+                    freshness: Freshness::new(age, MaxStaleness::default()),
                 };
                 let id = Id::parse("1").unwrap();
                 let result = read(result::tool(id, era, &outcome))["result"].clone();

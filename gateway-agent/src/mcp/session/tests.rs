@@ -17,7 +17,7 @@ fn caller(name: &str) -> Authentication {
 }
 
 fn open(sessions: &Sessions, name: &str) -> String {
-    sessions.open(&Passport::new(claim(name), None, Capabilities::default())).unwrap()
+    sessions.open(&SessionClaims::new(claim(name), None, Capabilities::default())).unwrap()
 }
 
 fn sessions(limit: usize) -> Sessions {
@@ -42,8 +42,8 @@ fn gateway_with_same_key_knows_session() {
     let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
     let client = ClientInfo { name: "c".to_owned(), version: "1".to_owned() };
     let capabilities = (&*raw(r#"{"elicitation":{}}"#)).into();
-    let passport = Passport::new(claim("a"), Some(Arc::new(client.clone())), capabilities);
-    let id = with(1).open(&passport).unwrap();
+    let claims = SessionClaims::new(claim("a"), Some(Arc::new(client.clone())), capabilities);
+    let id = with(1).open(&claims).unwrap();
     let session = with(1).find(&headers(&id), &caller("a")).unwrap();
     assert_eq!(session.client().as_deref(), Some(&client));
     assert_eq!(session.capabilities().as_json(), r#"{"elicitation":{}}"#);
@@ -169,8 +169,8 @@ fn ended_session_is_remembered_without_id() {
     let sessions = sessions(8);
     let text = format!(r#"{{"experimental":{{"x":"{}"}}}}"#, "x".repeat(2_000));
     let raw = RawValue::from_string(text).unwrap();
-    let passport = Passport::new(claim("a"), None, (&*raw).into());
-    let id = sessions.open(&passport).unwrap();
+    let claims = SessionClaims::new(claim("a"), None, (&*raw).into());
+    let id = sessions.open(&claims).unwrap();
     let ended = sessions.close(&headers(&id), &caller("a")).unwrap();
     assert!(id.len() > 2_000 && !is_open(&sessions, &id, "a"));
     assert_eq!(Arc::strong_count(&ended), 1, "nothing holds the id");

@@ -20,23 +20,23 @@ use registry_core::Digest;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::{Endpoint, manner::Who};
+use super::super::{Endpoint, requester::Requester};
 use crate::{
     audit::CallRecord,
     mcp::render::result,
-    pipeline::{self, About, Error, Invocation, OperationResult, Output, Task},
+    pipeline::{self, FeatureSubject, Error, Invocation, OperationResult, Output, Task},
 };
 
 /// Maximum tasks per subscription.
-pub(super) const MOST: usize = 100;
+pub(super) const MAX_TASKS: usize = 100;
 /// Maximum subscribed tasks of all callers. One caller can use a quarter.
 const SHARED: usize = 1_000;
 /// Maximum concurrent polls when a subscription starts.
-const AT_ONCE: usize = 8;
+const CONCURRENT_POLLS: usize = 8;
 /// Maximum wait for the first poll of all tasks. Slower servers are polled again.
-const PATIENCE: Duration = Duration::from_secs(5);
+const FIRST_POLL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Poll interval if the server requests none.
-const PACE: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Minimum poll interval.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
@@ -55,19 +55,19 @@ impl Tasks {
     /// servers are skipped.
     pub(super) async fn watch(
         endpoint: &Arc<Endpoint>,
-        (who, context): (&Who, &Context),
+        (requester, context): (&Requester, &Context),
         ids: &BTreeSet<Box<str>>,
     ) -> Self {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + FIRST_POLL_TIMEOUT;
         let begin = |known: Box<str>| {
-            Watched::begin(endpoint.clone(), (who.clone(), context.clone()), (known, until))
+            WatchedTask::begin(endpoint.clone(), (requester.clone(), context.clone()), (known, until))
         };
         let all: Vec<_> = ids.iter().cloned().map(begin).collect();
-        let watched = stream::iter(all).buffered(AT_ONCE).filter_map(std::future::ready);
-        let watched: Vec<Watched> = watched.collect().await;
+        let watched = stream::iter(all).buffered(CONCURRENT_POLLS).filter_map(std::future::ready);
+        let watched: Vec<WatchedTask> = watched.collect().await;
         let known = watched.iter().map(|watched| watched.about.known().into()).collect();
         let told = watched.into_iter().map(|watched| {
-            let next = async |mut watched: Watched| Some((watched.next().await?, watched));
+            let next = async |mut watched: WatchedTask| Some((watched.next().await?, watched));
             stream::unfold(watched, next).boxed()
         });
         Self { known, told: stream::select_all(told) }
@@ -85,11 +85,11 @@ impl Tasks {
     }
 }
 
-struct Watched {
+struct WatchedTask {
     endpoint: Arc<Endpoint>,
-    who: Who,
+    requester: Requester,
     context: Context,
-    about: About,
+    about: FeatureSubject,
     /// Delay before the next poll. `None`: the task has ended.
     wait: Option<Duration>,
     /// The digest of the last sent state.
@@ -97,22 +97,22 @@ struct Watched {
     _share: Share,
 }
 
-impl Watched {
+impl WatchedTask {
     /// Starts polling. `None`: the task belongs to another caller, or its server reports in time
     /// that it is unknown.
     async fn begin(
         endpoint: Arc<Endpoint>,
-        (who, context): (Who, Context),
+        (requester, context): (Requester, Context),
         (known, until): (Box<str>, Instant),
     ) -> Option<Self> {
-        let task = Task::open(&endpoint.gateway, &who.caller.claim, &known)?;
-        let principal = endpoint.gateway.principal(&who.caller.claim);
+        let task = Task::open(&endpoint.gateway, &requester.caller.claim, &known)?;
+        let principal = endpoint.gateway.principal(&requester.caller.claim);
         let share = endpoint.state.task_watches.take(&principal).ok()?;
-        let about = About::Task(known, Some(task));
+        let about = FeatureSubject::Task(known, Some(task));
         // The current state is sent first, because the task can have ended already.
         let wait = Some(Duration::ZERO);
-        let watched = Self { endpoint, who, context, about, wait, last: None, _share: share };
-        let asked = timeout_at(until, watched.ask()).await;
+        let watched = Self { endpoint, requester, context, about, wait, last: None, _share: share };
+        let asked = timeout_at(until, watched.poll()).await;
         (!matches!(asked, Ok(Err(error)) if is_over(&error))).then_some(watched)
     }
 
@@ -123,34 +123,34 @@ impl Watched {
             while let Some(successor) = self.endpoint.successor() {
                 self.endpoint = successor;
             }
-            match self.ask().await {
+            match self.poll().await {
                 Ok(outcome) => {
-                    let told = self.heard(&outcome);
+                    let told = self.changed_state(&outcome);
                     if told.is_some() {
                         return told;
                     }
                 }
                 Err(error) if is_over(&error) => return None,
-                Err(_) => self.wait = self.wait.map(|wait| wait.max(PACE)),
+                Err(_) => self.wait = self.wait.map(|wait| wait.max(POLL_INTERVAL)),
             }
         }
     }
 
-    async fn ask(&self) -> Result<OperationResult, Error> {
+    async fn poll(&self) -> Result<OperationResult, Error> {
         let gateway = &self.endpoint.gateway;
         let span = gateway.tracer().begin(&self.context.trace);
-        let caller = self.who.caller.clone();
+        let caller = self.requester.caller.clone();
         let about = self.about.clone();
         let method = Method::GetTask.as_str();
-        let mut record = CallRecord::begin(method, self.who.era, &about.audited(), 0, span);
+        let mut record = CallRecord::begin(method, self.requester.era, &about.audited(), 0, span);
         let mut call = Invocation::task_status(caller, about, self.context.clone());
         let output = pipeline::invoke(gateway, &mut call, &mut record).await;
         output.and_then(Output::into_result)
     }
 
     /// Stores a state, and returns it if it has changed.
-    fn heard(&mut self, outcome: &OperationResult) -> Option<String> {
-        self.wait = pace(&outcome.result.result);
+    fn changed_state(&mut self, outcome: &OperationResult) -> Option<String> {
+        self.wait = poll_interval(&outcome.result.result);
         let told = result::task(outcome);
         let digest = Digest::of(told.as_bytes());
         (self.last.replace(digest) != Some(digest)).then_some(told)
@@ -170,7 +170,7 @@ fn is_over(error: &Error) -> bool {
 }
 
 /// The delay until the next poll of a task in this state. `None`: the task has ended.
-pub(in super::super) fn pace(task: &RawValue) -> Option<Duration> {
+pub(in super::super) fn poll_interval(task: &RawValue) -> Option<Duration> {
     let members = Object::parse(task).unwrap_or_default();
     let status = members.find("status").map_or("", RawValue::get);
     if matches!(status, r#""completed""# | r#""failed""# | r#""cancelled""#) {
@@ -180,7 +180,7 @@ pub(in super::super) fn pace(task: &RawValue) -> Option<Duration> {
     let wanted = members.find("pollIntervalMs").or_else(|| members.find("pollInterval"));
     let wanted = wanted.and_then(|ms| ms.get().parse().ok());
     let wanted = wanted.and_then(|ms: f64| Duration::try_from_secs_f64(ms / 1e3).ok());
-    Some(wanted.unwrap_or(PACE).clamp(SHORTEST, LONGEST))
+    Some(wanted.unwrap_or(POLL_INTERVAL).clamp(SHORTEST, LONGEST))
 }
 
 #[cfg(test)]
@@ -189,19 +189,19 @@ mod tests {
 
     #[test]
     fn poll_interval_follows_server_within_limits() {
-        let pace = |task: &str| super::pace(&RawValue::from_string(task.to_owned()).unwrap());
+        let poll_interval = |task: &str| super::poll_interval(&RawValue::from_string(task.to_owned()).unwrap());
         for ended in ["completed", "failed", "cancelled"] {
             let task = format!(r#"{{"status":"{ended}","pollIntervalMs":"x"}}"#);
-            assert_eq!(pace(&task), None, "{ended}");
+            assert_eq!(poll_interval(&task), None, "{ended}");
         }
         for (said, seconds) in [("1", 1.0), ("2500.5", 2.5005), ("1e9", 60.0), ("0", 1.0)] {
             let task = format!(r#"{{"status":"working","pollIntervalMs":{said}}}"#);
-            assert_eq!(pace(&task), Some(Duration::from_secs_f64(seconds)), "{said}");
+            assert_eq!(poll_interval(&task), Some(Duration::from_secs_f64(seconds)), "{said}");
         }
         for odd in ["-1", "1e300", "null", "\"1\"", "[]"] {
             let task = format!(r#"{{"status":"working","pollIntervalMs":{odd}}}"#);
-            assert_eq!(pace(&task), Some(PACE), "{odd}");
+            assert_eq!(poll_interval(&task), Some(POLL_INTERVAL), "{odd}");
         }
-        assert_eq!(pace("{}"), Some(PACE));
+        assert_eq!(poll_interval("{}"), Some(POLL_INTERVAL));
     }
 }

@@ -14,11 +14,11 @@ use gateway_upstream::{Announcement, Definitions, Entries, News, TargetId};
 use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
-use super::super::{Endpoint, Rejection, manner::Who};
+use super::super::{Endpoint, Rejection, requester::Requester};
 use crate::{
-    audit::{Gauge, Held},
-    freshness::Verdict,
-    view::shown::Showcase,
+    audit::{Gauge, GaugeGuard},
+    freshness::StalenessLevel,
+    view::visible_servers::VisibleServers,
 };
 
 /// Changes within this time are combined.
@@ -50,9 +50,9 @@ struct Fingerprints {
     resources: u64,
 }
 
-pub(super) struct Watcher {
+pub(super) struct ChangeWatcher {
     endpoint: Arc<Endpoint>,
-    who: Who,
+    requester: Requester,
     seen: Fingerprints,
     catalog: watch::Receiver<Arc<Catalog>>,
     definitions: watch::Receiver<Arc<Definitions>>,
@@ -62,26 +62,26 @@ pub(super) struct Watcher {
     changes: VecDeque<Change>,
     _permit: OwnedSemaphorePermit,
     _share: Share,
-    _held: Held,
+    _held: GaugeGuard,
 }
 
 /// The caller's lists in one snapshot.
-struct Sight {
+struct CallerState {
     fingerprints: Fingerprints,
-    verdict: Verdict,
-    showcase: Showcase,
+    level: StalenessLevel,
+    visible_servers: VisibleServers,
     interfaces: Arc<Interfaces>,
     /// The registered servers of the caller's tools, by target.
     targets: BTreeMap<TargetId, BTreeSet<Key>>,
 }
 
-impl Watcher {
+impl ChangeWatcher {
     /// Starts watching. The number of watchers is limited, in total and per caller.
     pub(super) fn new(
         endpoint: &Arc<Endpoint>,
-        who: &Who,
+        requester: &Requester,
     ) -> Result<Self, Rejection> {
-        let share = endpoint.state.stream_shares.take(&who.caller.payer).map_err(Rejection::TooManyStreams)?;
+        let share = endpoint.state.stream_shares.take(&requester.caller.payer).map_err(Rejection::TooManyStreams)?;
         let permit = endpoint.state.streams.clone().try_acquire_owned();
         let full = Exhausted::All { what: Scarce::Streams, most: endpoint.state.most_streams };
         let permit = permit.map_err(|_| Rejection::TooManyStreams(full))?;
@@ -89,7 +89,7 @@ impl Watcher {
         let mut watcher = Self {
             endpoint: endpoint.clone(),
             // The stream must not keep its session alive.
-            who: Who { session: None, ..who.clone() },
+            requester: Requester { session: None, ..requester.clone() },
             seen: Fingerprints { tools: 0, prompts: 0, resources: 0 },
             catalog,
             definitions,
@@ -98,10 +98,10 @@ impl Watcher {
             changes: VecDeque::new(),
             _permit: permit,
             _share: share,
-            _held: Gauge::Streams.hold(),
+            _held: Gauge::Streams.increment(),
         };
         watcher.mark_seen();
-        watcher.seen = watcher.look().fingerprints;
+        watcher.seen = watcher.state().fingerprints;
         Ok(watcher)
     }
 
@@ -110,7 +110,7 @@ impl Watcher {
     }
 
     /// Continues with the next configuration, if it accepts the caller.
-    pub(super) fn move_on(&mut self) -> Option<()> {
+    pub(super) fn follow_reload(&mut self) -> Option<()> {
         self.endpoint = self.endpoint.successor()?;
         (self.catalog, self.definitions) = self.endpoint.gateway.views().subscribe();
         Some(())
@@ -126,26 +126,26 @@ impl Watcher {
         self.definitions.mark_unchanged();
     }
 
-    fn look(&self) -> Sight {
+    fn state(&self) -> CallerState {
         let gateway = &self.endpoint.gateway;
-        let verdict = gateway.watchman().look().verdict;
+        let level = gateway.staleness().check().level;
         let snapshot = gateway.views().now();
-        let caller = gateway.identify(&snapshot, &self.who.caller.claim, self.who.caller.client.clone());
+        let caller = gateway.identify(&snapshot, &self.requester.caller.claim, self.requester.caller.client.clone());
         let view = gateway.view(&snapshot, &caller);
-        let showcase = gateway.showcase(&snapshot, &view);
+        let visible_servers = gateway.visible_servers(&snapshot, &view);
         let mut targets = BTreeMap::<_, BTreeSet<Key>>::new();
-        for offer in view.offers() {
-            if let (Some(server), Some(route)) = (offer.server(), offer.route()) {
+        for served in view.served_tools() {
+            if let (Some(server), Some(route)) = (served.server(), served.route()) {
                 targets.entry(route.target.clone()).or_default().insert(server.clone());
             }
         }
         let fingerprints = Fingerprints {
-            tools: view.at(verdict).fingerprint(),
-            prompts: fingerprint(&showcase, Exposure::Prompts),
-            resources: fingerprint(&showcase, Exposure::Resources),
+            tools: view.at(level).fingerprint(),
+            prompts: fingerprint(&visible_servers, Exposure::Prompts),
+            resources: fingerprint(&visible_servers, Exposure::Resources),
         };
         let interfaces = snapshot.definitions.interfaces().clone();
-        Sight { fingerprints, verdict, showcase, interfaces, targets }
+        CallerState { fingerprints, level, visible_servers, interfaces, targets }
     }
 
     /// Waits for a change. Cancel-safe.
@@ -155,42 +155,42 @@ impl Watcher {
                 return change;
             }
             if self.announced.is_empty() {
-                let sight = self.look();
-                let found = self.compare(&sight.fingerprints);
+                let state = self.state();
+                let found = self.compare(&state.fingerprints);
                 if !found.is_empty() {
                     self.changes.extend(found);
                     continue;
                 }
-                self.stir(sight.verdict).await;
+                self.wait_for_change(state.level).await;
             }
             tokio::time::sleep(QUIET).await;
             // Marked before the next comparison, so that later changes are not lost.
             self.mark_seen();
-            self.gather();
+            self.collect_changes();
         }
     }
 
     /// Waits until something may have changed.
-    async fn stir(&mut self, verdict: Verdict) {
-        let watchman = self.endpoint.gateway.watchman();
+    async fn wait_for_change(&mut self, level: StalenessLevel) {
+        let staleness = self.endpoint.gateway.staleness();
         tokio::select! {
             Ok(()) = self.catalog.changed() => {}
             Ok(()) = self.definitions.changed() => {}
             announced = self.announcements.recv() => self.announced.extend(announced),
-            () = watchman.other_than(verdict) => {}
+            () = staleness.changed_from(level) => {}
             // No source can change any more.
             else => pending().await,
         }
     }
 
     /// Collects all announced and detected changes, each once.
-    fn gather(&mut self) {
+    fn collect_changes(&mut self) {
         while let Ok(next) = self.announcements.try_recv() {
             self.announced.push(next);
         }
-        let sight = self.look();
-        let mut changes = self.compare(&sight.fingerprints);
-        let concerning = self.announced.drain(..).filter_map(|news| sight.concerns(&news));
+        let state = self.state();
+        let mut changes = self.compare(&state.fingerprints);
+        let concerning = self.announced.drain(..).filter_map(|news| state.change_for(&news));
         let is_task = |change: &Change| matches!(change, Change::Task { .. });
         let (tasks, others): (Vec<_>, Vec<_>) = concerning.partition(is_task);
         changes.extend(others);
@@ -212,22 +212,22 @@ impl Watcher {
     }
 }
 
-impl Sight {
+impl CallerState {
     /// The change that an announcement means for this caller, if any.
-    fn concerns(&self, Announcement { server, news }: &Announcement) -> Option<Change> {
-        let shown = |what| {
-            self.showcase.iter().find(|shown| shown.target == *server && shown.exposes(what))
+    fn change_for(&self, Announcement { server, news }: &Announcement) -> Option<Change> {
+        let visible = |what| {
+            self.visible_servers.iter().find(|visible| visible.target == *server && visible.exposes(what))
         };
         match news {
             News::Tools => self.targets.contains_key(server).then_some(Change::Tools),
-            News::Prompts => shown(Exposure::Prompts).map(|_| Change::Prompts),
-            News::Resources => shown(Exposure::Resources).map(|_| Change::Resources),
+            News::Prompts => visible(Exposure::Prompts).map(|_| Change::Prompts),
+            News::Resources => visible(Exposure::Resources).map(|_| Change::Resources),
             News::Task { id, params } => {
                 let servers = self.targets.get(server)?.iter().cloned().collect();
                 Some(Change::Task { servers, id: id.clone(), params: params.clone() })
             }
             News::Updated(uri) => {
-                let prefix = &shown(Exposure::Resources)?.prefix;
+                let prefix = &visible(Exposure::Resources)?.prefix;
                 let known = self.interfaces.known(prefix, uri)?.into_owned();
                 Some(Change::Updated(known.into()))
             }
@@ -235,10 +235,10 @@ impl Sight {
     }
 }
 
-fn fingerprint(showcase: &Showcase, what: Exposure) -> u64 {
+fn fingerprint(visible_servers: &VisibleServers, what: Exposure) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for shown in showcase.iter().filter(|shown| shown.exposes(what)) {
-        let features = &shown.features;
+    for visible in visible_servers.iter().filter(|visible| visible.exposes(what)) {
+        let features = &visible.features;
         let lists: &[&Entries] = match what {
             Exposure::Prompts => &[features.prompts()],
             Exposure::Resources => &[features.resources(), features.templates()],

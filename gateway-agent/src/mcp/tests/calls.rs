@@ -144,7 +144,7 @@ async fn hidden_arguments_are_rejected_and_filled() {
             ..policy(mode, Mode::Ignore)
         };
         let bench = Bench::start(setup, entities()).await;
-        for other in [json!(null), json!(r#"{"who":"x"}"#), json!([{ "who": "x" }])] {
+        for other in [json!(null), json!(r#"{"requester":"x"}"#), json!([{ "who": "x" }])] {
             let arguments = json!({ "q": 1, "f": other });
             let failure = bench.call("", "t", arguments).await.failure();
             assert!(failure.contains("/f"), "{mode:?} {other}: {failure}");

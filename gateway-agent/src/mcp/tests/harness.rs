@@ -20,14 +20,14 @@ use super::relayed::acceptable;
 use crate::{
     cache::Cache,
     contract::{self, Contracts},
-    freshness::{MaxStaleness, Watchman},
+    freshness::{MaxStaleness, StalenessMonitor},
     identity::{
         authenticator::Authenticator,
-        settings::{AuthenticatorConfig, IdentityConfig, ProofsConfig},
+        settings::{AuthenticatorConfig, IdentityConfig, AuthenticationConfig},
     },
     mcp::Mcp,
     origin::OriginPolicy,
-    pipeline::{Gateway, GatewayHandle, Parts, Settings},
+    pipeline::{Gateway, GatewayHandle, GatewayParts, Settings},
     seal::KeyFile,
     trace::{Tracer, settings::TracingConfig},
     testing::{Registered, catalog},
@@ -37,7 +37,7 @@ use crate::{
 pub(crate) struct Setup {
     pub(crate) policy: RuntimeValidation,
     pub(crate) identity: IdentityConfig,
-    pub(crate) proofs: ProofsConfig,
+    pub(crate) authentication: AuthenticationConfig,
     pub(crate) request_bytes: usize,
     pub(crate) buffered_bytes: usize,
     pub(crate) limits: UpstreamLimits,
@@ -63,7 +63,7 @@ impl Default for Setup {
                 undeclared_dependency: Access::Deny,
             },
             identity: IdentityConfig { trust_headers: true, scope_by_client_info: false },
-            proofs: ProofsConfig::default(),
+            authentication: AuthenticationConfig::default(),
             request_bytes: 64 * 1024,
             buffered_bytes: 512 * 1024 * 1024,
             limits: UpstreamLimits {
@@ -162,15 +162,15 @@ impl Bench {
         let (publish, catalog) = watch::channel(catalog(1, entities));
         let cache = Cache::in_memory(None);
         cache.confirm(Duration::ZERO);
-        let watchman = Watchman::new(cache.clone(), setup.max_staleness);
+        let staleness = StalenessMonitor::new(cache.clone(), setup.max_staleness);
         let rules = contract::Settings::new(CheckRules::new(setup.policy, setup.tools), Vec::new());
         let contracts = Arc::new(Contracts::open(&cache_file, rules, definitions.borrow().clone()));
         let listed = upstreams.definitions();
         let stop = CancellationToken::new();
-        tokio::spawn(contracts.clone().keep(catalog.clone(), listed, stop));
-        let parts = Parts {
+        tokio::spawn(contracts.clone().monitor(catalog.clone(), listed, stop));
+        let parts = GatewayParts {
             catalog,
-            watchman,
+            staleness,
             upstreams,
             contracts: contracts.clone(),
             compositions: Arc::new(Memory::new(Sagas::open(&cache_file).unwrap())),
@@ -178,7 +178,7 @@ impl Bench {
             tracer: Tracer::start(&TracingConfig::default(), "under-test"),
         };
         let authenticator =
-            AuthenticatorConfig { identity: setup.identity, proofs: setup.proofs, scheme: "http" };
+            AuthenticatorConfig { identity: setup.identity, authentication: setup.authentication, scheme: "http" };
         let authenticator = Authenticator::open(authenticator).await.unwrap();
         let handle = GatewayHandle::new(Gateway::new(settings, authenticator, parts));
         let gateway = handle.current();

@@ -13,25 +13,25 @@ use super::{
     relayed::messages,
 };
 use crate::{
-    identity::settings::{ApiKeyConfig, ProofsConfig},
+    identity::settings::{ApiKeyConfig, AuthenticationConfig},
     testing::tool,
 };
 
 const KEYS: [&str; 2] = ["first-secret", "second-secret"];
 
 /// Both keys belong to one agent.
-fn proofs() -> ProofsConfig {
+fn authentication() -> AuthenticationConfig {
     let key = |key: &str| ApiKeyConfig {
         agent: "team/a".to_owned(),
         version: None,
         digest: Digest::of(key.as_bytes()),
         scopes: Vec::new(),
     };
-    ProofsConfig { required: true, api_keys: KEYS.map(key).to_vec(), ..ProofsConfig::default() }
+    AuthenticationConfig { required: true, api_keys: KEYS.map(key).to_vec(), ..AuthenticationConfig::default() }
 }
 
 async fn bench() -> Bench {
-    let setup = Setup { proofs: proofs(), ..Setup::default() };
+    let setup = Setup { authentication: authentication(), ..Setup::default() };
     Bench::start(setup, vec![tool("t", "1.0.0", json!({}))]).await
 }
 
@@ -75,9 +75,9 @@ async fn session_belongs_to_verified_caller() {
 #[tokio::test]
 async fn scopes_are_checked_again_after_input() {
     let (far_side, transport) = FarSide::start(Era::Modern).await;
-    let mut proofs = proofs();
-    proofs.scopes = BTreeMap::from([("works".to_owned(), vec!["w".to_owned()])]);
-    let setup = Setup { proofs, transport: Some(transport), ..Setup::default() };
+    let mut authentication = authentication();
+    authentication.scopes = BTreeMap::from([("works".to_owned(), vec!["w".to_owned()])]);
+    let setup = Setup { authentication, transport: Some(transport), ..Setup::default() };
     let tools = || vec![tool("asks", "1.0.0", json!({})), tool("works", "1.0.0", json!({}))];
     let bench = Bench::start(setup, tools()).await;
     let authorized = |ask: Ask| ask.with("x-api-key", KEYS[0]);

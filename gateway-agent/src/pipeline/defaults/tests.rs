@@ -13,7 +13,7 @@ fn filled(defaults: Value, hidden: &[&str], arguments: Value) -> Result<Value, S
     let (Value::Object(defaults), Value::Object(mut arguments)) = (defaults, arguments) else {
         unreachable!("both are objects")
     };
-    let filling = Filling { hidden: &hidden, variables: &variables };
+    let filling = Defaults { hidden: &hidden, variables: &variables };
     filling.fill(&defaults, &mut arguments).map_err(|e| e.to_string())?;
     Ok(Value::Object(arguments))
 }

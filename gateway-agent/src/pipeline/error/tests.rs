@@ -10,9 +10,9 @@ fn possibly_executed_call_has_unknown_effects() {
     let garbage = gateway_upstream::Error::Protocol { what: gateway_upstream::Breach::ContentType };
     for error in [
         Error::InvalidOutput { violations: Vec::new() },
-        Error::Incapable { capability: "sampling" },
-        Error::EndlessInput { rounds: 1 },
-        Error::NothingWaits,
+        Error::MissingCapability { capability: "sampling" },
+        Error::TooManyInputRounds { rounds: 1 },
+        Error::UnknownInput,
         timeout(gateway_upstream::Phase::Call),
         gateway_upstream::Error::TooLarge { limit_bytes: 1 }.into(),
         open.into(),

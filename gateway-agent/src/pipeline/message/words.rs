@@ -1,6 +1,6 @@
 //! Longer messages. They omit the values of rejected results.
 
-use gateway_compose::Failure;
+use gateway_compose::ProjectionError;
 use gateway_policy::{Exhausted, Scarce};
 use gateway_upstream::Breach;
 use schema_compat::schema_compile::Violation;
@@ -34,14 +34,14 @@ pub(super) fn invalid_output(tool: &str, violations: &[Violation]) -> String {
 }
 
 /// The result is omitted: a projection hides it from the caller.
-pub(super) fn unprojected(tool: &str, failure: &projection::Failure) -> String {
+pub(super) fn unprojected(tool: &str, failure: &projection::ProjectionError) -> String {
     format!(
 		"{tool} was called, but its result does not match its registered projection and was discarded: \\
 		 {failure}. Retries do not help; report this to the tool's owner."
     )
 }
 
-pub(crate) fn unfinished(tool: &str, failure: &Failure) -> String {
+pub(crate) fn failed_composition(tool: &str, failure: &ProjectionError) -> String {
     let message = failure.message();
     if failure.step.is_empty() {
         format!("{tool} failed: {message}")
@@ -85,7 +85,7 @@ pub(super) fn exhausted(tool: &str, why: &Exhausted) -> String {
 			"The gateway has no memory left for the result of {tool} and discarded it: {why}. Whether \\
 			 the tool did its work is unknown. Retry later, with fewer or smaller concurrent calls."
         ),
-        Scarce::Answers | Scarce::Inputs => format!(
+        Scarce::InputHandling | Scarce::Inputs => format!(
 			"{tool} requested input, and the call was stopped: {why}. Whether it did its work is \\
 			 unknown. Answer the open questions first, or retry later."
         ),

@@ -72,13 +72,13 @@ fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
         Arc::default(),
     );
     let snapshot = views.now();
-    let fresh = Freshness::of(Some(Duration::ZERO), MaxStaleness::default());
-    let offered = offered(policy, &caller(agent), &views.sight(&snapshot), tool)?;
-    let version = offered.offer.key().version.to_string();
-    let admission = admit(policy, &fresh, Route::Tool(offered))?;
-    assert_eq!(admission.permit.as_ref().unwrap().server().to_string(), "server/up@1.0.0");
-    assert_eq!(admission.permit.as_ref().unwrap().subject(), tool);
-    Ok((version, admission.finding))
+    let fresh = Freshness::new(Some(Duration::ZERO), MaxStaleness::default());
+    let resolved = resolved(policy, &caller(agent), &views.lookup(&snapshot), tool)?;
+    let version = resolved.served.key().version.to_string();
+    let authorized = authorize_route(policy, &fresh, Route::Tool(resolved))?;
+    assert_eq!(authorized.permit.as_ref().unwrap().server().to_string(), "server/up@1.0.0");
+    assert_eq!(authorized.permit.as_ref().unwrap().subject(), tool);
+    Ok((version, authorized.finding))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is compared with outcomes")]

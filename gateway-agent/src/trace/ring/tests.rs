@@ -7,9 +7,9 @@ use gateway_protocol::trace_context::Parent;
 use super::*;
 use crate::trace::SpanKind;
 
-fn record(trace: u128, name: &str) -> Arc<Record> {
+fn record(trace: u128, name: &str) -> Arc<SpanRecord> {
     let trace = TraceId::from(NonZeroU128::new(trace).unwrap());
-    Arc::new(Record {
+    Arc::new(SpanRecord {
         context: Parent::new(trace, NonZeroU64::MIN.into(), true),
         parent: None,
         kind: SpanKind::Server,

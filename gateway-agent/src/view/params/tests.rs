@@ -6,7 +6,7 @@ use super::*;
 
 fn settled(schema: &Value) -> (Vec<String>, Value) {
     let mut schema = schema.clone();
-    let found = settle(&mut schema);
+    let found = remove_invalid(&mut schema);
     let show = |param: ParamHeader| format!("{} {}", param.header, param.path.join("/"));
     (found.into_iter().map(show).collect(), schema)
 }

@@ -235,8 +235,8 @@ async fn composed_tool_knows_all_inner_tools() {
     ])
     .await;
     let views = composed.bench.gateway.views();
-    let offer = views.registered(&views.now(), &"tool/outer@1.0.0".parse().unwrap()).unwrap();
-    let called = offer.composed().unwrap().reach();
+    let served = views.registered(&views.now(), &"tool/outer@1.0.0".parse().unwrap()).unwrap();
+    let called = served.composed().unwrap().reach();
     let called: Vec<_> = called.iter().map(registry_core::Name::as_str).collect();
     assert_eq!(called, ["echo", "inner", "say"]);
 }

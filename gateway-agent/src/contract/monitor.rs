@@ -16,67 +16,66 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Contracts,
-    judge::{DriftClass, Judgement, Live, State},
+    comparison::{DriftClass, ContractStatus, LiveTools, ContractState},
     metric,
 };
 use crate::identity::is_usable;
 
 /// Delay that combines bursts of catalog changes.
-const GATHER: Duration = Duration::from_millis(100);
+const BATCH_DELAY: Duration = Duration::from_millis(100);
 /// Delay before a failed write is retried.
 const RETRY: Duration = Duration::from_secs(5);
 /// Maximum individually logged tools per check.
 const LOGGED: usize = 20;
 
-type Standing = BTreeMap<Key, Arc<Judgement>>;
+type StatusByTool = BTreeMap<Key, Arc<ContractStatus>>;
 
 impl Contracts {
     /// Checks after each change, until `stop`.
-    pub async fn keep(
+    pub async fn monitor(
         self: Arc<Self>,
         mut catalog: watch::Receiver<Arc<Catalog>>,
         mut definitions: watch::Receiver<Arc<Definitions>>,
         stop: CancellationToken,
     ) {
-        metric::describe();
-        let mut keeper = Keeper::default();
-        let mut passed = self.passed.borrow().clone();
+        let mut keeper = ContractMonitor::default();
+        let mut published = self.published.borrow().clone();
         loop {
             let now = catalog.borrow_and_update().clone();
             let listed = definitions.borrow_and_update().clone();
             let (contracts, all) = (self.clone(), listed.clone());
-            let looked = tokio::task::spawn_blocking(move || {
-                keeper.look(&contracts, &now, &all);
+            let checked = tokio::task::spawn_blocking(move || {
+                keeper.check(&contracts, &now, &all);
                 keeper
             });
-            keeper = match looked.await {
+            keeper = match checked.await {
                 Ok(keeper) => keeper,
                 Err(e) => {
                     tracing::error!("checking the contracts of tools failed: {e}");
-                    Keeper::default()
+                    ContractMonitor::default()
                 }
             };
-            let is_awaited = std::mem::take(&mut self.lock().is_awaited);
-            if !Arc::ptr_eq(&passed, &listed) {
-                passed = listed.clone();
-                self.passed.send_replace(listed);
-            } else if is_awaited {
+            let has_waiting_callers = std::mem::take(&mut self.lock().has_waiting_callers);
+            if !Arc::ptr_eq(&published, &listed) {
+                published = listed.clone();
+                self.published.send_replace(listed);
+            } else if has_waiting_callers {
                 // Callers with a provisional answer evaluate the tool again.
-                self.passed.send_modify(|all| *all = Arc::new(Definitions::clone(all)));
+                self.published.send_modify(|all| *all = Arc::new(Definitions::clone(all)));
             }
             keeper.count(&self);
             let next = async {
                 tokio::select! {
                     changed = catalog.changed() => {
                         tokio::select! {
-                            () = sleep(GATHER) => {}
-                            () = self.again.notified() => {}
+                            () = sleep(BATCH_DELAY) => {}
+                            () = self.recheck.notified() => {}
                         }
                         changed.is_ok()
                     }
                     // Not delayed: callers wait for new definitions.
                     changed = definitions.changed() => changed.is_ok(),
-                    () = self.again.notified() => true,
+                    () = self.recheck.notified() => true,
                     () = sleep(RETRY), if keeper.is_failing => true,
                 }
             };
@@ -87,75 +86,75 @@ impl Contracts {
     }
 
     /// Compares all tools of servers with a target.
-    fn judge_all(&self, catalog: &Catalog, definitions: &Definitions) -> Standing {
-        let mut standing = Standing::new();
+    fn evaluate_all(&self, catalog: &Catalog, definitions: &Definitions) -> StatusByTool {
+        let mut statuses = StatusByTool::new();
         let registered = catalog.of_kind(Kind::Server).map(|(server, _)| server.clone());
         let routed = registered.filter(|server| definitions.route(server).is_some());
         // A registry file can contain tools without their server.
         let servers: BTreeSet<Key> = definitions.routing().exact().chain(routed).collect();
         for server in &servers {
-            let live = Live::of(definitions, server);
+            let live = LiveTools::for_server(definitions, server);
             for key in catalog.dependents(server).filter(|key| key.kind == Kind::Tool) {
                 let record = catalog.find(key).filter(|record| is_usable(record));
                 let Some(record) = record.filter(|_| self.checks(key).contract != Mode::Ignore)
                 else {
                     continue;
                 };
-                standing.extend(self.judge(catalog, record, live).map(|it| (key.clone(), it)));
+                statuses.extend(self.evaluate(catalog, record, live).map(|it| (key.clone(), it)));
             }
         }
         let wanted = {
             let mut known = self.lock();
             known.wanted.retain(|tool| catalog.find(tool).is_some());
             let wanted = known.wanted.clone();
-            let is_kept = |tool: &Key| standing.contains_key(tool) || wanted.contains(tool);
-            known.judged.retain(|tool, _| is_kept(tool));
+            let is_kept = |tool: &Key| statuses.contains_key(tool) || wanted.contains(tool);
+            known.compared.retain(|tool, _| is_kept(tool));
             wanted
         };
-        for tool in wanted.iter().filter(|tool| !standing.contains_key(*tool)) {
+        for tool in wanted.iter().filter(|tool| !statuses.contains_key(*tool)) {
             let Some(record) = catalog.find(tool) else { continue };
             let source = record.document.entity().as_tool().and_then(|tool| tool.source());
             if let Some(source) = source {
-                self.judge(catalog, record, Live::of(definitions, &source.server_key()));
+                self.evaluate(catalog, record, LiveTools::for_server(definitions, &source.server_key()));
             }
         }
         self.observed.prune(catalog);
-        standing
+        statuses
     }
 }
 
 /// The state of the previous check.
 #[derive(Default)]
-struct Keeper {
-    standing: Standing,
+struct ContractMonitor {
+    statuses: StatusByTool,
     warned: BTreeSet<(&'static str, String)>,
     is_failing: bool,
-    has_looked: bool,
+    has_checked: bool,
 }
 
-impl Keeper {
-    fn look(&mut self, contracts: &Contracts, catalog: &Catalog, definitions: &Definitions) {
+impl ContractMonitor {
+    fn check(&mut self, contracts: &Contracts, catalog: &Catalog, definitions: &Definitions) {
         if catalog.registry().as_str().is_empty() {
             return;
         }
-        let standing = contracts.judge_all(catalog, definitions);
+        let statuses = contracts.evaluate_all(catalog, definitions);
         self.save(contracts);
-        self.tell(contracts, &standing);
-        self.standing = standing;
-        self.has_looked = true;
+        self.log_changes(contracts, &statuses);
+        self.statuses = statuses;
+        self.has_checked = true;
         self.warn_of_unknown(contracts, catalog);
     }
 
     /// Updates the metrics.
     fn count(&self, contracts: &Contracts) {
-        if !self.has_looked {
+        if !self.has_checked {
             return;
         }
-        let is_quarantined = |(tool, judgement): &(&Key, &Arc<Judgement>)| {
-            judgement.is_broken && contracts.checks(tool).contract == Mode::Error
+        let is_quarantined = |(tool, status): &(&Key, &Arc<ContractStatus>)| {
+            status.is_broken && contracts.checks(tool).contract == Mode::Error
         };
-        let quarantined = self.standing.iter().filter(is_quarantined).count();
-        metric::set(self.standing.values().map(|judgement| &**judgement), quarantined);
+        let quarantined = self.statuses.iter().filter(is_quarantined).count();
+        metric::set(self.statuses.values().map(|status| &**status), quarantined);
     }
 
     fn save(&mut self, contracts: &Contracts) {
@@ -177,23 +176,23 @@ impl Keeper {
     }
 
     /// Logs each changed state once.
-    fn tell(&self, contracts: &Contracts, standing: &Standing) {
-        let mut told = 0;
-        for (tool, now) in standing {
-            let before = self.standing.get(tool);
-            let was_well = before.is_none_or(|before| is_well(before));
-            if before.is_some_and(|before| **before == **now) || was_well && is_well(now) {
+    fn log_changes(&self, contracts: &Contracts, statuses: &StatusByTool) {
+        let mut logged = 0;
+        for (tool, now) in statuses {
+            let before = self.statuses.get(tool);
+            let was_well = before.is_none_or(|before| matches_contract(before));
+            if before.is_some_and(|before| **before == **now) || was_well && matches_contract(now) {
                 continue;
             }
             metric::count_change(now.state);
-            told += 1;
-            if told <= LOGGED {
+            logged += 1;
+            if logged <= LOGGED {
                 log(contracts, tool, now);
             }
         }
-        if told > LOGGED {
+        if logged > LOGGED {
             tracing::warn!(
-                tools = told - LOGGED,
+                tools = logged - LOGGED,
                 "the contract states of more tools have changed"
             );
         }
@@ -217,23 +216,23 @@ impl Keeper {
     }
 }
 
-fn is_well(judgement: &Judgement) -> bool {
-    matches!(judgement.state, State::Same | State::Unheard)
+fn matches_contract(status: &ContractStatus) -> bool {
+    matches!(status.state, ContractState::Unchanged | ContractState::Pending)
 }
 
 /// Whether callers are unaffected.
-fn is_harmless(judgement: &Judgement) -> bool {
-    judgement.state == State::Drifted
-        && judgement.drift.iter().all(|drift| drift.class < DriftClass::Changed)
+fn is_harmless(status: &ContractStatus) -> bool {
+    status.state == ContractState::Drifted
+        && status.drift.iter().all(|drift| drift.class < DriftClass::Changed)
 }
 
-fn log(contracts: &Contracts, tool: &Key, now: &Judgement) {
+fn log(contracts: &Contracts, tool: &Key, now: &ContractStatus) {
     let is_quarantined = now.is_broken && contracts.checks(tool).contract == Mode::Error;
     let parts: Vec<_> =
         now.drift.iter().map(|d| format!("{}: {}", d.part.as_str(), d.class.as_str())).collect();
     let live = now.live.as_ref().map(|live| live.digest().to_string());
     let (state, drift, live) = (now.state.as_str(), parts.join(", "), live.unwrap_or_default());
-    if is_well(now) {
+    if matches_contract(now) {
         tracing::info!(%tool, state, "the live definition of a tool matches its contract again");
     } else if is_quarantined {
         tracing::warn!(

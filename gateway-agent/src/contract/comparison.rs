@@ -13,7 +13,7 @@ use registry_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::definition::{Fingerprint, Part, digest_of_value};
+use super::definition::{Fingerprint, DefinitionPart, digest_of_value};
 
 /// Maximum length of a stored description, in characters.
 const KEPT_CHARS: usize = 300;
@@ -21,27 +21,27 @@ const KEPT_CHARS: usize = 300;
 /// The state of a tool's contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum ContractState {
     /// The server was not listed since the gateway started.
-    Unheard,
+    Pending,
     /// The server does not list the tool.
     Missing,
     /// The live definition matches the contract.
-    Same,
+    Unchanged,
     /// The live definition differs.
     Drifted,
 }
 
-impl State {
+impl ContractState {
     /// All states.
-    pub const ALL: [Self; 4] = [Self::Unheard, Self::Missing, Self::Same, Self::Drifted];
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Missing, Self::Unchanged, Self::Drifted];
 
     /// The value in metrics and reports.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Unheard => "unheard",
+            Self::Pending => "pending",
             Self::Missing => "missing",
-            Self::Same => "same",
+            Self::Unchanged => "unchanged",
             Self::Drifted => "drifted",
         }
     }
@@ -109,7 +109,7 @@ impl From<Class> for DriftClass {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Drift {
 	/// The part.
-	pub part: Part,
+	pub part: DefinitionPart,
 	/// The worst class of its differences.
 	pub class: DriftClass,
     /// The worst difference.
@@ -118,9 +118,9 @@ pub struct Drift {
 
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judgement {
+pub struct ContractStatus {
 	/// State of the contract.
-	pub state: State,
+	pub state: ContractState,
     /// The live definition.
     pub live: Option<Fingerprint>,
     /// The differences by part.
@@ -133,25 +133,25 @@ pub struct Judgement {
 
 /// The inputs of a comparison. Equal inputs have equal results.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Basis {
+pub(super) struct ComparisonInputs {
     documents: Digest,
-    is_heard: bool,
+    is_listed: bool,
     is_provisional: bool,
     live: Option<Digest>,
 }
 
 /// The tools that a target lists.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Live<'a> {
+pub struct LiveTools<'a> {
     /// `None`: not listed yet.
     pub tools: Option<&'a Arc<Tools>>,
     /// Whether the target is that of a lower version.
     pub is_provisional: bool,
 }
 
-impl<'a> Live<'a> {
+impl<'a> LiveTools<'a> {
     /// The list of a server's target.
-    pub fn of(definitions: &'a Definitions, server: &Key) -> Self {
+    pub fn for_server(definitions: &'a Definitions, server: &Key) -> Self {
         let is_provisional = definitions.route(server).is_some_and(|route| route.is_fallback);
         Self { tools: definitions.find(server), is_provisional }
     }
@@ -159,13 +159,13 @@ impl<'a> Live<'a> {
 
 /// The result of a comparison before pins are considered.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) state: State,
+pub(super) struct ComparisonResult {
+    pub(super) state: ContractState,
     pub(super) live: Option<Fingerprint>,
     /// The differences of registered parts.
     pub(super) drift: Vec<Drift>,
     /// Unregistered parts.
-    pub(super) inherited: Vec<Part>,
+    pub(super) inherited: Vec<DefinitionPart>,
     /// Whether the definition is of a lower version and must not be pinned.
     pub(super) is_provisional: bool,
 }
@@ -184,7 +184,7 @@ impl<'a> Comparison<'a> {
     pub(super) fn new(
         catalog: &'a Catalog,
         record: &'a Record,
-        Live { tools, is_provisional }: Live<'a>,
+        LiveTools { tools, is_provisional }: LiveTools<'a>,
     ) -> Option<Self> {
         let Entity::Tool(tool) = record.document.entity() else { return None };
         let live = tools.and_then(|tools| tools.find(&tool.source()?.tool));
@@ -199,47 +199,47 @@ impl<'a> Comparison<'a> {
     /// The live definition, if its schemas differ from the registered ones. Other parts are cheap
     /// to compare.
     pub(super) fn with_other_schema(&self) -> Option<Fingerprint> {
-        let live = Fingerprint::of(self.live?);
-        let schemas = [Part::InputSchema, Part::OutputSchema].into_iter();
+        let live = Fingerprint::from_definition(self.live?);
+        let schemas = [DefinitionPart::InputSchema, DefinitionPart::OutputSchema].into_iter();
         let mut own = schemas.filter(|part| part.registered(self.tool).is_some());
         own.any(|part| !self.is_equal(part, &live)).then_some(live)
     }
 
-    fn is_equal(&self, part: Part, live: &Fingerprint) -> bool {
+    fn is_equal(&self, part: DefinitionPart, live: &Fingerprint) -> bool {
         part.registered(self.tool).as_ref().map(digest_of_value) == live.part(part)
     }
 
-    pub(super) fn basis(&self) -> Basis {
+    pub(super) fn inputs(&self) -> ComparisonInputs {
         let schemas = super::schemas_of(self.catalog, self.document);
         let mut digests = self.document.digest().as_bytes().to_vec();
         digests.extend(schemas.iter().flat_map(|schema| *schema.digest().as_bytes()));
         let live = self.live.map(|live| Digest::of(live.get().as_bytes()));
-        let (is_heard, is_provisional) = (self.tools.is_some(), self.is_provisional);
-        Basis { documents: Digest::of(&digests), is_heard, is_provisional, live }
+        let (is_listed, is_provisional) = (self.tools.is_some(), self.is_provisional);
+        ComparisonInputs { documents: Digest::of(&digests), is_listed, is_provisional, live }
     }
 
-    pub(super) fn compare(&self) -> Found {
-        let live = self.live.map(Fingerprint::of);
+    pub(super) fn compare(&self) -> ComparisonResult {
+        let live = self.live.map(Fingerprint::from_definition);
         let state = match (&live, self.tools) {
-            (Some(_), _) => State::Same,
-            (None, Some(_)) => State::Missing,
-            (None, None) => State::Unheard,
+            (Some(_), _) => ContractState::Unchanged,
+            (None, Some(_)) => ContractState::Missing,
+            (None, None) => ContractState::Pending,
         };
-        let is_own = |part: &Part| part.registered(self.tool).is_some();
-        let (own, inherited): (Vec<_>, Vec<_>) = Part::ALL.into_iter().partition(is_own);
+        let is_own = |part: &DefinitionPart| part.registered(self.tool).is_some();
+        let (own, inherited): (Vec<_>, Vec<_>) = DefinitionPart::ALL.into_iter().partition(is_own);
         let drift = live.as_ref().map(|live| self.drift(live, &own)).unwrap_or_default();
-        Found { state, live, drift, inherited, is_provisional: self.is_provisional }
+        ComparisonResult { state, live, drift, inherited, is_provisional: self.is_provisional }
     }
 
     /// The worst difference of each registered part.
-    fn drift(&self, live: &Fingerprint, own: &[Part]) -> Vec<Drift> {
+    fn drift(&self, live: &Fingerprint, own: &[DefinitionPart]) -> Vec<Drift> {
         if own.iter().all(|part| self.is_equal(*part, live)) {
             return Vec::new();
         }
         let definition = self.live.and_then(|live| serde_json::from_str(live.get()).ok());
-        let mut worst = BTreeMap::<Part, Drift>::new();
+        let mut worst = BTreeMap::<DefinitionPart, Drift>::new();
         for found in compare_tool(self.catalog, self.tool, &definition.unwrap_or_default()) {
-            let Some(part) = Part::at(&found.pointer).filter(|part| own.contains(part)) else {
+            let Some(part) = DefinitionPart::at(&found.pointer).filter(|part| own.contains(part)) else {
                 continue;
             };
             let class = DriftClass::from(found.class);

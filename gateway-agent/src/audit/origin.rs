@@ -1,7 +1,7 @@
 //! The part of a resource's URI that is logged; the rest can contain values.
 
 /// Returns the scheme and host without user information. Empty if the text is not a URI.
-pub fn place(uri: &str) -> String {
+pub fn origin(uri: &str) -> String {
     let Some((scheme, rest)) = uri.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
         return String::new();
     };
@@ -34,7 +34,7 @@ mod tests {
             ("a", ""),
             ("", ""),
         ] {
-            assert_eq!(place(uri), kept, "{uri}");
+            assert_eq!(origin(uri), kept, "{uri}");
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{identity::Caller, trace::Span};
 
 /// The facts that a step's record inherits.
 #[derive(Debug, Clone)]
-pub struct Lineage {
+pub struct AuditParent {
     composition: Key,
     caller: Option<Caller>,
     revision: Revision,
@@ -16,8 +16,8 @@ pub struct Lineage {
 }
 
 impl CallRecord {
-    pub fn lineage(&self, composition: &Key) -> Lineage {
-        Lineage {
+    pub fn as_parent(&self, composition: &Key) -> AuditParent {
+        AuditParent {
             composition: composition.clone(),
             caller: self.caller.clone(),
             revision: self.revision,
@@ -26,9 +26,9 @@ impl CallRecord {
     }
 }
 
-impl Lineage {
+impl AuditParent {
     /// For the steps of a saga that continues without its caller.
-    pub fn afterwards(composition: &Key, caller: Caller, revision: Revision) -> Self {
+    pub fn without_caller(composition: &Key, caller: Caller, revision: Revision) -> Self {
         Self { composition: composition.clone(), caller: Some(caller), revision, era: Era::Modern }
     }
 

@@ -6,17 +6,17 @@ use super::View;
 
 /// One audience's view, computed by the first caller while others wait.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
+pub(super) struct ViewCell {
     serial: u64,
     /// The previous view, until this one is computed.
     previous: Mutex<Option<Arc<View>>>,
     view: OnceLock<Arc<View>>,
 }
 
-impl Slot {
+impl ViewCell {
     pub(super) fn new(serial: u64, previous: Option<&Self>) -> Self {
         let last =
-            previous.and_then(|slot| slot.view.get().cloned().or_else(|| slot.take_previous()));
+            previous.and_then(|cell| cell.view.get().cloned().or_else(|| cell.take_previous()));
         Self { serial, previous: Mutex::new(last), view: OnceLock::new() }
     }
 

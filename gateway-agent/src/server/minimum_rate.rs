@@ -14,7 +14,7 @@ use tokio::{
 
 /// The minimum read rate while a response waits.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
+pub(super) struct MinimumRate {
 	/// Length of the interval.
 	pub(super) time: Duration,
     /// Minimum bytes per interval, unless fewer remain.
@@ -23,28 +23,28 @@ pub(super) struct Pace {
 
 /// A stream whose writes fail if its peer reads below the minimum rate.
 #[derive(Debug)]
-pub(super) struct TimelyWrites<S> {
+pub(super) struct MinimumRateStream<S> {
     stream: S,
-    pace: Pace,
+    rate: MinimumRate,
     /// Set from the first blocked write until enough, or everything, is written.
     deadline: Option<Pin<Box<Sleep>>>,
     /// Bytes written since the deadline was set.
     written: usize,
 }
 
-impl<S> TimelyWrites<S> {
-    pub(super) fn new(stream: S, pace: Pace) -> Self {
-        Self { stream, pace, deadline: None, written: 0 }
+impl<S> MinimumRateStream<S> {
+    pub(super) fn new(stream: S, rate: MinimumRate) -> Self {
+        Self { stream, rate, deadline: None, written: 0 }
     }
 
-    fn judge_write(
+    fn check_write(
         &mut self,
         written: Poll<io::Result<usize>>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        let Poll::Ready(Ok(bytes)) = written else { return self.judge(written, context) };
+        let Poll::Ready(Ok(bytes)) = written else { return self.check_deadline(written, context) };
         self.written += bytes;
-        if self.written >= self.pace.bytes {
+        if self.written >= self.rate.bytes {
             self.restart();
         }
         written
@@ -55,7 +55,7 @@ impl<S> TimelyWrites<S> {
         self.written = 0;
     }
 
-    fn judge<T>(
+    fn check_deadline<T>(
         &mut self,
         done: Poll<io::Result<T>>,
         context: &mut Context<'_>,
@@ -63,7 +63,7 @@ impl<S> TimelyWrites<S> {
         if done.is_ready() {
             return done;
         }
-        let Pace { time, bytes } = self.pace;
+        let MinimumRate { time, bytes } = self.rate;
         let deadline = self.deadline.get_or_insert_with(|| {
             self.written = 0;
             Box::pin(sleep(time))
@@ -75,7 +75,7 @@ impl<S> TimelyWrites<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for TimelyWrites<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MinimumRateStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -85,14 +85,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimelyWrites<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for TimelyWrites<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for MinimumRateStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.judge_write(written, context)
+        self.check_write(written, context)
     }
 
     fn poll_write_vectored(
@@ -101,7 +101,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimelyWrites<S> {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
-        self.judge_write(written, context)
+        self.check_write(written, context)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -113,7 +113,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimelyWrites<S> {
         if flushed.is_ready() {
             self.restart();
         }
-        self.judge(flushed, context)
+        self.check_deadline(flushed, context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -127,13 +127,13 @@ mod tests {
 
     use super::*;
 
-    const PACE: Pace = Pace { time: Duration::from_millis(400), bytes: 64 };
+    const MINIMUM_RATE: MinimumRate = MinimumRate { time: Duration::from_millis(400), bytes: 64 };
 
     /// Reads `bytes` ten times per interval until the peer closes.
     async fn read_at(bytes: usize, mut stream: DuplexStream) {
         let mut part = vec![0; bytes];
         while stream.read(&mut part).await.is_ok_and(|read| read > 0) {
-            sleep(PACE.time / 10).await;
+            sleep(MINIMUM_RATE.time / 10).await;
         }
     }
 
@@ -143,7 +143,7 @@ mod tests {
         ours: DuplexStream,
     ) -> io::Result<()> {
         tokio::spawn(reading);
-        let mut stream = TimelyWrites::new(ours, PACE);
+        let mut stream = MinimumRateStream::new(ours, MINIMUM_RATE);
         stream.write_all(&vec![0; bytes]).await?;
         stream.flush().await
     }
@@ -177,11 +177,11 @@ mod tests {
     async fn pauses_between_responses_do_not_count() {
         let (ours, theirs) = duplex(16);
         tokio::spawn(read_at(16, theirs));
-        let mut stream = TimelyWrites::new(ours, PACE);
+        let mut stream = MinimumRateStream::new(ours, MINIMUM_RATE);
         for _ in 0..3 {
             stream.write_all(&[0; 40]).await.unwrap();
             stream.flush().await.unwrap();
-            sleep(PACE.time).await;
+            sleep(MINIMUM_RATE.time).await;
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The backend of an offer: a tool of a server, a skill of an agent, or a composition of other
-//! offers.
+//! The backend of a served tool: a tool of a server, a skill of an agent, or a composition of other
+//! tools.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -16,18 +16,18 @@ use registry_core::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{Composed, Offer, Snapshot, TaskSupport};
-use crate::contract::{Answer, Contracts, Live};
+use super::{Composed, ServedTool, Snapshot, TaskSupport};
+use crate::contract::{ContractAnswer, Contracts, LiveTools};
 
 #[derive(Debug)]
-pub(super) enum Way {
-    Upstream(Backing),
+pub(super) enum Backend {
+    Upstream(UpstreamBinding),
     Composed(Arc<Composed>),
 }
 
 /// The tool of a server or the skill of an agent.
 #[derive(Debug)]
-pub(super) struct Backing {
+pub(super) struct UpstreamBinding {
     pub(super) server: Key,
     pub(super) tool: Arc<str>,
     /// The upstream method.
@@ -40,24 +40,24 @@ pub(super) struct Backing {
     pub(super) route: Option<Route>,
 }
 
-impl Backing {
-    fn live(&self) -> Live<'_> {
+impl UpstreamBinding {
+    fn live(&self) -> LiveTools<'_> {
         let is_provisional = self.route.as_ref().is_some_and(|route| route.is_fallback);
-        Live { tools: self.live.as_ref(), is_provisional }
+        LiveTools { tools: self.live.as_ref(), is_provisional }
     }
 }
 
-impl Way {
+impl Backend {
     /// Returns `None` if the upstream's definition is unusable, or a part of a composition.
-    pub(super) fn of(
+    pub(super) fn new(
         snapshot: &Snapshot,
         tool: &Tool,
-        mut part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
+        mut part: impl FnMut(&Dependency) -> Option<Arc<ServedTool>>,
     ) -> Option<Self> {
         let Some(source) = tool.source() else {
             // Steps have no client that could wait for a task.
             let callable = |declared: &Dependency| {
-                part(declared).filter(|offer| offer.task_support() != TaskSupport::Required)
+                part(declared).filter(|served| served.task_support() != TaskSupport::Required)
             };
             return Composed::new(tool, callable)
                 .map(|composed| Self::Composed(Arc::new(composed)));
@@ -69,7 +69,7 @@ impl Way {
         }
         let features = snapshot.definitions.features(&server).map(Arc::as_ref);
         let definition = live.as_ref().and_then(|tools| tools.find(&source.tool));
-        let tasks = TaskSupport::of(features, definition);
+        let tasks = TaskSupport::from_definition(features, definition);
         let meta = match &tool.meta {
             Some(meta) => Some(Value::Object(meta.clone())),
             None => definition.and_then(meta_of),
@@ -82,7 +82,7 @@ impl Way {
         let interfaces = interfaces.into_iter().filter_map(known).collect();
         let (tool, method) = (source.tool.as_str().into(), Method::CallTool);
         let route = route_of(snapshot, &server, &source.tool);
-        Some(Self::Upstream(Backing { server, tool, method, live, tasks, interfaces, route }))
+        Some(Self::Upstream(UpstreamBinding { server, tool, method, live, tasks, interfaces, route }))
     }
 
     /// Creates the backend of a skill. Agents list no tools.
@@ -94,7 +94,7 @@ impl Way {
         let (takes_text, gives_text) = (skill.takes_text(agent), skill.gives_text(agent));
         let method = Method::SendMessage { takes_text, gives_text };
         let live = snapshot.definitions.find(key).cloned();
-        Self::Upstream(Backing {
+        Self::Upstream(UpstreamBinding {
             server: key.clone(),
             tool: skill.id.as_str().into(),
             method,
@@ -108,7 +108,7 @@ impl Way {
     /// Hashes all inputs except documents.
     pub(super) fn hash(&self, hasher: &mut DefaultHasher) {
         match self {
-            Self::Upstream(Backing { tool, live, tasks, interfaces, .. }) => {
+            Self::Upstream(UpstreamBinding { tool, live, tasks, interfaces, .. }) => {
                 tool.hash(hasher);
                 tasks.hash(hasher);
                 interfaces.hash(hasher);
@@ -122,7 +122,7 @@ impl Way {
 
     pub(super) fn missing_target(&self) -> Option<&Key> {
         match self {
-            Self::Upstream(Backing { server, route, .. }) => route.is_none().then_some(server),
+            Self::Upstream(UpstreamBinding { server, route, .. }) => route.is_none().then_some(server),
             Self::Composed(composed) => composed.missing_target(),
         }
     }
@@ -132,9 +132,9 @@ impl Way {
         snapshot: &Snapshot,
         record: &Record,
         contracts: &Contracts,
-    ) -> Answer {
-        let own = |live: Live<'_>| contracts.is_quarantined(&snapshot.catalog, record, live);
-        self.holds(own, Offer::is_quarantined)
+    ) -> ContractAnswer {
+        let own = |live: LiveTools<'_>| contracts.is_quarantined(&snapshot.catalog, record, live);
+        self.holds(own, ServedTool::is_quarantined)
     }
 
     /// Whether it, or a part, uses the target of a lower version that lists another definition or
@@ -144,19 +144,19 @@ impl Way {
         snapshot: &Snapshot,
         record: &Record,
         contracts: &Contracts,
-    ) -> Answer {
-        let own = |live: Live<'_>| contracts.is_undeployed(&snapshot.catalog, record, live);
-        self.holds(own, Offer::is_undeployed)
+    ) -> ContractAnswer {
+        let own = |live: LiveTools<'_>| contracts.is_undeployed(&snapshot.catalog, record, live);
+        self.holds(own, ServedTool::is_undeployed)
     }
 
     /// Evaluates a condition for the tool itself or for the parts of a composition.
-    fn holds(&self, own: impl Fn(Live<'_>) -> Answer, part: impl Fn(&Offer) -> bool) -> Answer {
+    fn holds(&self, own: impl Fn(LiveTools<'_>) -> ContractAnswer, part: impl Fn(&ServedTool) -> bool) -> ContractAnswer {
         match self {
-            Self::Upstream(backing) => own(backing.live()),
+            Self::Upstream(binding) => own(binding.live()),
             // A part with a provisional answer is rebuilt later, which also rebuilds the
             // composition.
-            Self::Composed(composed) => Answer {
-                is_so: composed.parts().any(|(_, offer)| part(offer)),
+            Self::Composed(composed) => ContractAnswer {
+                holds: composed.parts().any(|(_, served)| part(served)),
                 is_provisional: false,
             },
         }
@@ -166,10 +166,10 @@ impl Way {
     pub(super) fn is_current(
         &self,
         snapshot: &Snapshot,
-        mut part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
+        mut part: impl FnMut(&Dependency) -> Option<Arc<ServedTool>>,
     ) -> bool {
         match self {
-            Self::Upstream(Backing { server, live, tasks, tool, method, interfaces, route }) => {
+            Self::Upstream(UpstreamBinding { server, live, tasks, tool, method, interfaces, route }) => {
                 let definition = live.as_ref().and_then(|tools| tools.find(tool));
                 let features = snapshot.definitions.features(server).map(Arc::as_ref);
                 let is_known = |own: &str, known: &str| {
@@ -182,7 +182,7 @@ impl Way {
                 is_live_as(live.as_ref(), snapshot.definitions.find(server))
                     && now == *route
                     && (*method != Method::CallTool
-                        || TaskSupport::of(features, definition) == *tasks)
+                        || TaskSupport::from_definition(features, definition) == *tasks)
                     && interfaces.iter().all(|(own, known)| is_known(own, known))
             }
             Self::Composed(composed) => composed
@@ -212,9 +212,9 @@ fn route_of(snapshot: &Snapshot, server: &Key, tool: &str) -> Option<Route> {
 
 /// The registered tools by target, for targets that were not listed yet.
 #[derive(Debug, Default)]
-pub(super) struct Registered(Mutex<HashMap<TargetId, HashSet<Box<str>>>>);
+pub(super) struct RegisteredTools(Mutex<HashMap<TargetId, HashSet<Box<str>>>>);
 
-impl Registered {
+impl RegisteredTools {
     fn has(&self, catalog: &Catalog, target: &TargetId, tool: &str) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known
@@ -238,7 +238,7 @@ fn text_in<'a>(tools: Option<&'a Arc<Tools>>, tool: &str) -> Option<&'a str> {
     tools?.find(tool).map(RawValue::get)
 }
 
-/// Compared by pointer: an offer must not keep an old list alive.
+/// Compared by pointer: a served tool must not keep an old list alive.
 fn is_live_as(old: Option<&Arc<Tools>>, new: Option<&Arc<Tools>>) -> bool {
     match (new, old) {
         (Some(new), Some(old)) => Arc::ptr_eq(new, old),

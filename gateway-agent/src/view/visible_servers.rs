@@ -14,7 +14,7 @@ use super::{Snapshot, View};
 
 /// A server that is visible to a caller.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct VisibleServer {
     pub server: Key,
     pub target: TargetId,
     /// The prefix of its names.
@@ -24,7 +24,7 @@ pub struct Shown {
     exposes: Vec<Exposure>,
 }
 
-impl Shown {
+impl VisibleServer {
     /// Whether callers see a kind of features.
     pub fn exposes(&self, what: Exposure) -> bool {
         self.exposes.contains(&what)
@@ -33,30 +33,30 @@ impl Shown {
 
 /// The visible servers by prefix.
 #[derive(Debug, Default)]
-pub struct Showcase(BTreeMap<Box<str>, Shown>);
+pub struct VisibleServers(BTreeMap<Box<str>, VisibleServer>);
 
-impl Showcase {
+impl VisibleServers {
     /// The visible servers of a view.
-    pub fn of(snapshot: &Snapshot, view: &View, showing: impl Fn(&Key) -> Option<Showing>) -> Self {
-        let mut all: BTreeMap<Box<str>, Shown> = BTreeMap::new();
-        for offer in view.offers() {
-            let Some(server) = offer.server() else { continue };
-            let Some(showing) = showing(server) else { continue };
-            if all.get(showing.prefix.as_str()).is_some_and(|known| known.server >= *server) {
+    pub fn new(snapshot: &Snapshot, view: &View, exposure_settings: impl Fn(&Key) -> Option<Showing>) -> Self {
+        let mut all: BTreeMap<Box<str>, VisibleServer> = BTreeMap::new();
+        for served in view.served_tools() {
+            let Some(server) = served.server() else { continue };
+            let Some(exposure_settings) = exposure_settings(server) else { continue };
+            if all.get(exposure_settings.prefix.as_str()).is_some_and(|known| known.server >= *server) {
                 continue;
             }
-            let Some(shown) = shown(snapshot, server, showing) else { continue };
-            all.insert(shown.prefix.as_str().into(), shown);
+            let Some(visible) = visible(snapshot, server, exposure_settings) else { continue };
+            all.insert(visible.prefix.as_str().into(), visible);
         }
         Self(all)
     }
 
-    pub fn find(&self, prefix: &str) -> Option<&Shown> {
+    pub fn find(&self, prefix: &str) -> Option<&VisibleServer> {
         self.0.get(prefix)
     }
 
     /// All servers, sorted by prefix.
-    pub fn iter(&self) -> impl Iterator<Item = &Shown> {
+    pub fn iter(&self) -> impl Iterator<Item = &VisibleServer> {
         self.0.values()
     }
 }
@@ -72,10 +72,10 @@ pub fn exposures(
     Some(configured.unwrap_or_else(|| document.exposes.clone()))
 }
 
-fn shown(snapshot: &Snapshot, server: &Key, showing: Showing) -> Option<Shown> {
+fn visible(snapshot: &Snapshot, server: &Key, exposure_settings: Showing) -> Option<VisibleServer> {
     let target = snapshot.definitions.route(server)?.target;
     // A server that was never reached has no features yet.
     let features = snapshot.definitions.features(server).cloned().unwrap_or_default();
-    let exposes = exposures(snapshot, server, showing.exposes)?;
-    Some(Shown { server: server.clone(), target, prefix: showing.prefix, features, exposes })
+    let exposes = exposures(snapshot, server, exposure_settings.exposes)?;
+    Some(VisibleServer { server: server.clone(), target, prefix: exposure_settings.prefix, features, exposes })
 }

@@ -26,16 +26,16 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::exchange::Flight;
+use super::exchange::PendingCall;
 use crate::{
     random::{NoRandomness, random_text},
     seal::Sealer,
 };
 
 /// Maximum number of held requests.
-const MOST: usize = 1_000;
+const MAX_HELD: usize = 1_000;
 /// Maximum time that a request is held.
-const PATIENCE: Duration = Duration::from_mins(10);
+const TIMEOUT: Duration = Duration::from_mins(10);
 /// The purpose of sealed handles.
 const PURPOSE: &[u8] = b"held-request-1";
 /// The name of the only question in `inputRequests`.
@@ -52,7 +52,7 @@ pub(super) struct Owner {
 }
 
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingQuestion {
     pub(super) method: Box<str>,
     pub(super) params: Option<Box<RawValue>>,
     pub(super) answer: oneshot::Sender<Answered>,
@@ -60,26 +60,26 @@ pub(super) struct Asked {
 
 pub(super) struct HeldRequests {
     sealer: Arc<Sealer>,
-    table: Mutex<HashMap<Box<str>, Held>>,
+    table: Mutex<HashMap<Box<str>, HeldEntry>>,
     places: Arc<Semaphore>,
     shares: Arc<Shares>,
-    patience: Duration,
+    timeout: Duration,
 }
 
-struct Held {
-    waiting: Waiting,
+struct HeldEntry {
+    waiting: HeldRequest,
     _expiry: AbortOnDropHandle<()>,
 }
 
-pub(super) struct Waiting {
-    pub(super) flight: Flight,
+pub(super) struct HeldRequest {
+    pub(super) pending: PendingCall,
     pub(super) owner: Owner,
-    pub(super) asked: Asked,
-    pub(super) place: Place,
+    pub(super) asked: PendingQuestion,
+    pub(super) place: HeldSlot,
 }
 
 /// A reserved slot. The request expires with it.
-pub(super) struct Place {
+pub(super) struct HeldSlot {
     until: Instant,
     _share: Share,
     _permit: OwnedSemaphorePermit,
@@ -93,9 +93,9 @@ impl std::fmt::Debug for HeldRequests {
 
 impl HeldRequests {
     pub(super) fn new(sealer: Arc<Sealer>) -> Self {
-        let (places, shares) = (Semaphore::new(MOST), Shares::quarters(Scarce::Inputs, MOST));
+        let (places, shares) = (Semaphore::new(MAX_HELD), Shares::quarters(Scarce::Inputs, MAX_HELD));
         let (table, places) = (Mutex::default(), Arc::new(places));
-        Self { sealer, table, places, shares, patience: PATIENCE }
+        Self { sealer, table, places, shares, timeout: TIMEOUT }
     }
 
     /// Whether this gateway, or one with the same key, created a `requestState`.
@@ -104,16 +104,16 @@ impl HeldRequests {
     }
 
     /// Reserves a slot for a caller.
-    pub(super) fn place(&self, principal: &Principal) -> Result<Place, Exhausted> {
+    pub(super) fn place(&self, principal: &Principal) -> Result<HeldSlot, Exhausted> {
         let share = self.shares.take(principal)?;
         let permit = Arc::clone(&self.places).try_acquire_owned();
-        let full = Exhausted::All { what: Scarce::Inputs, most: MOST };
+        let full = Exhausted::All { what: Scarce::Inputs, most: MAX_HELD };
         let permit = permit.map_err(|_| full)?;
-        Ok(Place { until: Instant::now() + self.patience, _share: share, _permit: permit })
+        Ok(HeldSlot { until: Instant::now() + self.timeout, _share: share, _permit: permit })
     }
 
     /// Holds a request, and returns the result that asks the client for input.
-    pub(super) fn hold(self: &Arc<Self>, waiting: Waiting) -> Result<String, NoRandomness> {
+    pub(super) fn hold(self: &Arc<Self>, waiting: HeldRequest) -> Result<String, NoRandomness> {
         let handle: Box<str> = self.sealer.seal(PURPOSE, random_text()?.as_bytes())?.into();
         let result = input_required(&handle, &waiting.asked);
         let (held, expired, until) = (Arc::downgrade(self), handle.clone(), waiting.place.until);
@@ -124,7 +124,7 @@ impl HeldRequests {
             let expired = held.upgrade().and_then(|held| held.table().remove(&expired));
             drop(expired);
         });
-        let held = Held { waiting, _expiry: AbortOnDropHandle::new(expiry) };
+        let held = HeldEntry { waiting, _expiry: AbortOnDropHandle::new(expiry) };
         self.table().insert(handle, held);
         Ok(result)
     }
@@ -135,8 +135,8 @@ impl HeldRequests {
         handle: &str,
         owner: &Owner,
         responses: Option<&RawValue>,
-    ) -> Option<Resumed> {
-        let Held { waiting, .. } = {
+    ) -> Option<ResumedRequest> {
+        let HeldEntry { waiting, .. } = {
             let mut table = self.table();
             if table.get(handle)?.waiting.owner != *owner {
                 return None;
@@ -145,25 +145,25 @@ impl HeldRequests {
         };
         let responses = responses.and_then(|raw| Object::parse(raw).ok()).unwrap_or_default();
         let Some(answer) = responses.find(KEY) else {
-            return Some(Resumed::Asked(self.hold(waiting).ok()?));
+            return Some(ResumedRequest::PendingQuestion(self.hold(waiting).ok()?));
         };
         let _ = waiting.asked.answer.send(Ok(answer.to_owned()));
-        Some(Resumed::Flight(waiting.flight))
+        Some(ResumedRequest::PendingCall(waiting.pending))
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<Box<str>, Held>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<Box<str>, HeldEntry>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-pub(super) enum Resumed {
+pub(super) enum ResumedRequest {
     /// The request has its answer.
-    Flight(Flight),
+    PendingCall(PendingCall),
     /// The answer was missing; the result repeats the question.
-    Asked(String),
+    PendingQuestion(String),
 }
 
-fn input_required(handle: &str, asked: &Asked) -> String {
+fn input_required(handle: &str, asked: &PendingQuestion) -> String {
     let mut request = ObjectWriter::with_capacity(256);
     request.string("method", &asked.method);
     request.raw("params", asked.params.as_deref().map_or("{}", RawValue::get));
@@ -192,16 +192,16 @@ mod tests {
     }
 
     /// A held request, and a receiver that observes its end.
-    fn waiting(held: &HeldRequests) -> (Waiting, oneshot::Receiver<()>) {
+    fn waiting(held: &HeldRequests) -> (HeldRequest, oneshot::Receiver<()>) {
         let (running, ended) = oneshot::channel::<()>();
         let running = Box::pin(async move {
             let _running = running;
             pending().await
         });
-        let flight = Flight { running, meanwhile: Side::open().1 };
-        let asked = Asked { method: "m".into(), params: None, answer: oneshot::channel().0 };
+        let pending = PendingCall { running, meanwhile: Side::open().1 };
+        let asked = PendingQuestion { method: "m".into(), params: None, answer: oneshot::channel().0 };
         let place = held.place(&None).unwrap();
-        (Waiting { flight, owner: owner(), asked, place }, ended)
+        (HeldRequest { pending, owner: owner(), asked, place }, ended)
     }
 
     fn handle(result: &str) -> String {
@@ -211,19 +211,19 @@ mod tests {
 
     #[tokio::test]
     async fn held_request_expires_despite_repeated_questions() {
-        let patience = Duration::from_millis(400);
+        let timeout = Duration::from_millis(400);
         let held = HeldRequests::new(Arc::new(Sealer::random()));
-        let held = Arc::new(HeldRequests { patience, ..held });
+        let held = Arc::new(HeldRequests { timeout, ..held });
         let began = Instant::now();
         let (waiting, ended) = waiting(&held);
         let first = held.hold(waiting).unwrap();
-        tokio::time::sleep(patience / 2).await;
-        let Some(Resumed::Asked(again)) = held.resume(&handle(&first), &owner(), None) else {
+        tokio::time::sleep(timeout / 2).await;
+        let Some(ResumedRequest::PendingQuestion(again)) = held.resume(&handle(&first), &owner(), None) else {
             panic!("the question is repeated")
         };
         assert!(ended.await.is_err());
-        assert!((patience..patience * 3 / 2).contains(&began.elapsed()), "{:?}", began.elapsed());
+        assert!((timeout..timeout * 3 / 2).contains(&began.elapsed()), "{:?}", began.elapsed());
         assert!(held.resume(&handle(&again), &owner(), None).is_none());
-        assert_eq!(held.places.available_permits(), MOST);
+        assert_eq!(held.places.available_permits(), MAX_HELD);
     }
 }

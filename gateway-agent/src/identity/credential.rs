@@ -7,8 +7,8 @@ use registry_tls::Holder;
 use serde_json::Value;
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
-use super::scope::Granted;
-use crate::identity::settings::{ApiKeyConfig, CertificatesConfig, JwtConfig, ProofsConfig};
+use super::scope::GrantedScopes;
+use crate::identity::settings::{ApiKeyConfig, CertificatesConfig, JwtConfig, AuthenticationConfig};
 
 /// The name in the connection's client certificate, or why it has none.
 #[derive(Debug, Clone)]
@@ -16,21 +16,21 @@ pub(crate) struct PeerCertificate(pub(crate) Result<Holder, String>);
 
 /// A verified credential.
 #[derive(Debug, Clone)]
-pub(super) struct Proof {
+pub(super) struct Credential {
     /// The agent that it names.
     pub(super) named: Option<Named>,
-    pub(super) evidence: Evidence,
+    pub(super) auth_method: Evidence,
     /// The verified subject. Sessions are bound to it.
     pub(super) principal: String,
     /// The subject for the log. API keys have none.
-    pub(super) told: Option<String>,
-    pub(super) granted: Granted,
+    pub(super) log_name: Option<String>,
+    pub(super) granted: GrantedScopes,
     /// Whether it is a token with a subject.
     pub(super) has_subject: bool,
 }
 
 /// Evaluates a certificate. One without an agent still counts: no weaker credential is tried.
-pub(super) fn of_certificate(rules: &CertificatesConfig, shown: &PeerCertificate) -> Proof {
+pub(super) fn of_certificate(rules: &CertificatesConfig, shown: &PeerCertificate) -> Credential {
     let (principal, named) = match &shown.0 {
         Ok(holder) if holder.is_spiffe => {
             (holder.name.clone(), rules.spiffe.as_ref().and_then(|p| p.agent(&holder.name)))
@@ -41,13 +41,13 @@ pub(super) fn of_certificate(rules: &CertificatesConfig, shown: &PeerCertificate
         }
         Err(_) => (String::new(), None),
     };
-    let (evidence, granted) = (Evidence::Certificate, Granted::default());
-    let told = Some(principal.clone()).filter(|name| !name.is_empty());
-    Proof { named, evidence, principal, told, granted, has_subject: false }
+    let (auth_method, granted) = (Evidence::Certificate, GrantedScopes::default());
+    let log_name = Some(principal.clone()).filter(|name| !name.is_empty());
+    Credential { named, auth_method, principal, log_name, granted, has_subject: false }
 }
 
 /// Finds an API key, comparing all in constant time.
-pub(super) fn of_key(config: &ProofsConfig, key: &str) -> Option<Proof> {
+pub(super) fn of_key(config: &AuthenticationConfig, key: &str) -> Option<Credential> {
     let shown = Digest::of(key.as_bytes());
     let (mut place, mut is_found) = (0_u64, Choice::from(0));
     for (i, known) in (0_u64..).zip(&config.api_keys) {
@@ -58,18 +58,18 @@ pub(super) fn of_key(config: &ProofsConfig, key: &str) -> Option<Proof> {
     let known = config.api_keys.get(usize::try_from(place).ok()?)?;
     let ApiKeyConfig { agent, version, digest, scopes } = known;
     let named = Named { name: agent.as_str().into(), version: version.as_deref().map(Into::into) };
-    bool::from(is_found).then(|| Proof {
+    bool::from(is_found).then(|| Credential {
         named: Some(named),
-        evidence: Evidence::ApiKey,
+        auth_method: Evidence::ApiKey,
         principal: digest.to_string(),
-        told: None,
-        granted: Granted::new(scopes.iter().cloned(), &config.implied_scopes),
+        log_name: None,
+        granted: GrantedScopes::new(scopes.iter().cloned(), &config.implied_scopes),
         has_subject: false,
     })
 }
 
 /// Evaluates the claims of a valid token.
-pub(super) fn of_claims(config: &ProofsConfig, jwt: &JwtConfig, claims: &Value) -> Proof {
+pub(super) fn of_claims(config: &AuthenticationConfig, jwt: &JwtConfig, claims: &Value) -> Credential {
     let text = |name: &str| find(claims, name).and_then(Value::as_str);
     let version = jwt.version_claim.as_deref().and_then(text).map(Into::into);
     // The first claim with a value decides, so that a malformed one is not replaced by a later one.
@@ -78,12 +78,12 @@ pub(super) fn of_claims(config: &ProofsConfig, jwt: &JwtConfig, claims: &Value) 
     let named = agent.and_then(Value::as_str).map(|name| Named { name: name.into(), version });
     let subject = text("sub").unwrap_or_default();
     let principal = format!("{} {subject}", jwt.settings.issuer);
-    Proof {
+    Credential {
         named,
-        evidence: Evidence::Token,
-        told: Some(principal.trim_end().to_owned()),
+        auth_method: Evidence::Token,
+        log_name: Some(principal.trim_end().to_owned()),
         principal,
-        granted: Granted::new(scopes(claims), &config.implied_scopes),
+        granted: GrantedScopes::new(scopes(claims), &config.implied_scopes),
         has_subject: !subject.is_empty(),
     }
 }
@@ -123,8 +123,8 @@ mod tests {
             required_scopes: Vec::new(),
         };
         let named = |claims: Value| {
-            let proof = of_claims(&ProofsConfig::default(), &jwt, &claims);
-            proof.named.map(|named| named.name.to_string())
+            let credential = of_claims(&AuthenticationConfig::default(), &jwt, &claims);
+            credential.named.map(|named| named.name.to_string())
         };
         let planner = Some("planner".to_owned());
         assert_eq!(named(json!({ "agent": null, "agent_name": "planner" })), planner);
@@ -141,7 +141,7 @@ mod tests {
             scopes: Vec::new(),
         };
         let api_keys = ["a", "b", "c"].map(key).to_vec();
-        let config = ProofsConfig { api_keys, ..ProofsConfig::default() };
+        let config = AuthenticationConfig { api_keys, ..AuthenticationConfig::default() };
         for known in ["a", "b", "c"] {
             let named = of_key(&config, known).unwrap().named.unwrap();
             assert_eq!(&*named.name, known);
@@ -149,6 +149,6 @@ mod tests {
         for unknown in ["", "d", "ab"] {
             assert!(of_key(&config, unknown).is_none(), "{unknown}");
         }
-        assert!(of_key(&ProofsConfig::default(), "a").is_none());
+        assert!(of_key(&AuthenticationConfig::default(), "a").is_none());
     }
 }

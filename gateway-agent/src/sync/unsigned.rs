@@ -11,13 +11,13 @@ use registry_core::{Catalog, SealedCommit};
 const BYTES: usize = 512 * 1024 * 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
+pub(super) struct UnsignedCommits {
     catalog: Option<Arc<Catalog>>,
     commits: Vec<SealedCommit>,
     bytes: usize,
 }
 
-impl Ahead {
+impl UnsignedCommits {
     /// The state after the last unsigned commit. `None`: there are none.
     pub(super) fn catalog(&self) -> Option<Arc<Catalog>> {
         self.catalog.clone()

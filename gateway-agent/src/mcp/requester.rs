@@ -12,7 +12,7 @@ use gateway_upstream::Context;
 use super::{
     Rejection,
     era::LEGACY,
-    exchange::{Finished, Manner, Running},
+    exchange::{RenderResponse, ResponseContext, PendingResult},
     incoming::{Incoming, META_CAPABILITIES},
     inputs,
     session::{self, Session},
@@ -23,7 +23,7 @@ const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS: &str = "progressToken";
 
 #[derive(Debug, Clone)]
-pub(super) struct Who {
+pub(super) struct Requester {
     pub(super) era: Era,
     pub(super) caller: Authentication,
     /// Only before 2026-07-28.
@@ -33,33 +33,33 @@ pub(super) struct Who {
 }
 
 /// How messages and questions reach the sender of a request.
-pub(super) fn of(
+pub(super) fn response_context(
     incoming: &Incoming<'_>,
-    who: &Who,
+    requester: &Requester,
     context: &Context,
     (method, subject): (Method, &str),
-) -> Manner {
+) -> ResponseContext {
     let buffered = incoming.parts.extensions.get::<Arc<Buffered>>();
     let level = context.log_level.as_deref().map(|raw| raw.get().trim_matches('"'));
-    Manner {
-        listens: who.era == Era::Modern || who.session.is_some(),
-        session: who.session.clone(),
+    ResponseContext {
+        listens: requester.era == Era::Modern || requester.session.is_some(),
+        session: requester.session.clone(),
         reads_empty_events: incoming.names_version(LEGACY[0]),
         progress: incoming.meta(PROGRESS).map(ToOwned::to_owned),
         log_level: level.and_then(|level| LOG_LEVELS.iter().position(|known| *known == level)),
         capabilities: context.capabilities.clone(),
-        claim: who.caller.claim.clone(),
+        claim: requester.caller.claim.clone(),
         method,
         subject: subject.into(),
-        body: inputs::held_body(incoming, who, context),
+        body: inputs::held_body(incoming, requester, context),
         principal: buffered.and_then(|buffered| buffered.principal().clone()),
         task: None,
     }
 }
 
 /// The metadata of a request for upstreams.
-pub(super) fn context(incoming: &Incoming<'_>, who: &Who) -> Context {
-    let (capabilities, log_level) = match &who.session {
+pub(super) fn context(incoming: &Incoming<'_>, requester: &Requester) -> Context {
+    let (capabilities, log_level) = match &requester.session {
         Some(session) => (session.capabilities(), session.log_level()),
         None => (
             incoming.meta(META_CAPABILITIES).map(Capabilities::from).unwrap_or_default(),
@@ -72,14 +72,14 @@ pub(super) fn context(incoming: &Incoming<'_>, who: &Who) -> Context {
         wants_progress: incoming.meta(PROGRESS).is_some(),
         trace: incoming.trace(),
         meta: incoming.other_meta(),
-        session: who.session.as_ref().map(|session| session.id().clone()),
+        session: requester.session.as_ref().map(|session| session.id().clone()),
         buffered: incoming.parts.extensions.get().cloned(),
         ..Context::default()
     }
 }
 
 /// Requires that the client declared a protocol extension.
-pub(super) fn demand(context: &Context, extension: &'static str) -> Result<(), Rejection> {
+pub(super) fn require_extension(context: &Context, extension: &'static str) -> Result<(), Rejection> {
     if context.capabilities.knows(extension) {
         return Ok(());
     }
@@ -89,9 +89,9 @@ pub(super) fn demand(context: &Context, extension: &'static str) -> Result<(), R
 /// A request that a session's client can cancel. A stateless client cancels by closing the
 /// connection.
 pub(super) fn cancellable(
-    running: Option<session::Running>,
-    request: impl Future<Output = Finished> + Send + 'static,
-) -> Running {
+    running: Option<session::RunningRequest>,
+    request: impl Future<Output = RenderResponse> + Send + 'static,
+) -> PendingResult {
     let Some(running) = running else { return Box::pin(request) };
     Box::pin(async move {
         tokio::select! {

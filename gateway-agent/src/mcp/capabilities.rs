@@ -13,14 +13,14 @@ use serde_json::json;
 use super::{
     Endpoint,
     feature::{Feature, List},
-    manner::Who,
+    requester::Requester,
 };
-use crate::view::{View, shown::Showcase};
+use crate::view::{View, visible_servers::VisibleServers};
 
 /// Maximum size of all instructions, in bytes.
 const INSTRUCTIONS: usize = 16 * 1024;
 /// Minimum share of a server, in bytes.
-const LEAST_INSTRUCTIONS: usize = 512;
+const MIN_INSTRUCTIONS: usize = 512;
 /// Characters that can start a new line.
 const LINE_BREAKS: [char; 7] = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
 /// Marks truncated instructions.
@@ -28,7 +28,7 @@ const CUT: &str = " […]";
 
 /// A capability of servers besides tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Offer {
+pub(super) enum Capability {
     Prompts,
     Resources,
     Completions,
@@ -41,10 +41,10 @@ pub(super) enum Offer {
 
 /// The features that are available to one caller.
 #[derive(Debug)]
-pub(super) struct Offered {
-    offers: Vec<Offer>,
+pub(super) struct AvailableFeatures {
+    served_tools: Vec<Capability>,
     /// The servers with these features.
-    pub(super) showcase: Showcase,
+    pub(super) visible_servers: VisibleServers,
     /// The tools that the caller currently sees.
     view: Arc<View>,
     /// The MCP Apps interfaces, whose URIs stay unchanged.
@@ -52,80 +52,80 @@ pub(super) struct Offered {
 }
 
 /// Returns the features of a caller. Without a catalog there are none.
-pub(super) fn of(endpoint: &Endpoint, who: &Who) -> Offered {
+pub(super) fn available_features(endpoint: &Endpoint, requester: &Requester) -> AvailableFeatures {
     let gateway = &endpoint.gateway;
     let snapshot = gateway.views().now();
-    let caller = gateway.identify(&snapshot, &who.caller.claim, who.caller.client.clone());
+    let caller = gateway.identify(&snapshot, &requester.caller.claim, requester.caller.client.clone());
     let view = gateway.view(&snapshot, &caller);
-    let showcase = gateway.showcase(&snapshot, &view);
-    let view = view.at(gateway.watchman().look().verdict);
-    let exposes = |what| showcase.iter().any(|shown| shown.exposes(what));
-    let can = |what: &str| showcase.iter().any(|shown| shown.features.capabilities().can(what));
+    let visible_servers = gateway.visible_servers(&snapshot, &view);
+    let view = view.at(gateway.staleness().check().level);
+    let exposes = |what| visible_servers.iter().any(|visible| visible.exposes(what));
+    let can = |what: &str| visible_servers.iter().any(|visible| visible.features.capabilities().can(what));
     let found = [
-        (Offer::Prompts, exposes(Exposure::Prompts)),
-        (Offer::Resources, exposes(Exposure::Resources)),
-        (Offer::Completions, can("completions")),
-        (Offer::Logging, can("logging")),
-        (Offer::ToolTasks, who.takes_tasks && view.takes_tasks()),
-        (Offer::Tasks, showcase.iter().any(|shown| shown.features.capabilities().knows(TASKS))),
+        (Capability::Prompts, exposes(Exposure::Prompts)),
+        (Capability::Resources, exposes(Exposure::Resources)),
+        (Capability::Completions, can("completions")),
+        (Capability::Logging, can("logging")),
+        (Capability::ToolTasks, requester.takes_tasks && view.takes_tasks()),
+        (Capability::Tasks, visible_servers.iter().any(|visible| visible.features.capabilities().knows(TASKS))),
     ];
-    let offers = found.into_iter().filter_map(|(offer, is_there)| is_there.then_some(offer));
+    let served_tools = found.into_iter().filter_map(|(served, is_there)| is_there.then_some(served));
     let interfaces = snapshot.definitions.interfaces().clone();
-    Offered { offers: offers.collect(), showcase, view, interfaces }
+    AvailableFeatures { served_tools: served_tools.collect(), visible_servers, view, interfaces }
 }
 
-impl Offered {
+impl AvailableFeatures {
     /// The instructions of the servers with visible tools, each under a heading.
     pub(super) fn instructions(&self) -> Option<String> {
-        let listed = self.view.offers().filter(|offer| !offer.is_quarantined());
-        let servers: BTreeSet<&Key> = listed.filter_map(|offer| offer.server()).collect();
-        let shown = self.showcase.iter().filter(|shown| servers.contains(&shown.server));
-        let with_text: Vec<(&str, &str)> = shown
-            .filter_map(|shown| {
-                let text = shown.features.instructions()?.trim();
-                let prefix = shown.prefix.as_str();
-                let name = if prefix.is_empty() { shown.server.name.as_str() } else { prefix };
+        let listed = self.view.served_tools().filter(|served| !served.is_quarantined());
+        let servers: BTreeSet<&Key> = listed.filter_map(|served| served.server()).collect();
+        let visible = self.visible_servers.iter().filter(|visible| servers.contains(&visible.server));
+        let with_text: Vec<(&str, &str)> = visible
+            .filter_map(|visible| {
+                let text = visible.features.instructions()?.trim();
+                let prefix = visible.prefix.as_str();
+                let name = if prefix.is_empty() { visible.server.name.as_str() } else { prefix };
                 (!text.is_empty()).then_some((name, text))
             })
             .collect();
-        together(&with_text)
+        joined(&with_text)
     }
 
-    pub(super) fn has(&self, offer: Offer) -> bool {
-        self.offers.contains(&offer)
+    pub(super) fn has(&self, served: Capability) -> bool {
+        self.served_tools.contains(&served)
     }
 
     /// Whether a method is available to this caller.
     pub(super) fn serves(&self, feature: Feature) -> bool {
         match feature {
             Feature::List(List::Prompts) | Feature::Relayed(Method::GetPrompt) => {
-                self.has(Offer::Prompts)
+                self.has(Capability::Prompts)
             }
-            Feature::Relayed(Method::Complete) => self.has(Offer::Completions),
-            Feature::Tasks | Feature::Relayed(Method::TaskResult) => self.has(Offer::ToolTasks),
+            Feature::Relayed(Method::Complete) => self.has(Capability::Completions),
+            Feature::Tasks | Feature::Relayed(Method::TaskResult) => self.has(Capability::ToolTasks),
             Feature::Relayed(method) if method.is_of_task() => {
-                self.has(Offer::Tasks) || self.has(Offer::ToolTasks)
+                self.has(Capability::Tasks) || self.has(Capability::ToolTasks)
             }
-            Feature::List(_) | Feature::Relayed(_) => self.has(Offer::Resources),
+            Feature::List(_) | Feature::Relayed(_) => self.has(Capability::Resources),
         }
     }
 
     /// The capabilities in the form of a protocol era.
     pub(super) fn capabilities(&self, era: Era) -> String {
         let mut all = json!({ "tools": { "listChanged": true } });
-        for offer in &self.offers {
-            match offer {
-                Offer::Prompts => all["prompts"] = json!({ "listChanged": true }),
-                Offer::Resources => {
+        for served in &self.served_tools {
+            match served {
+                Capability::Prompts => all["prompts"] = json!({ "listChanged": true }),
+                Capability::Resources => {
                     all["resources"] = json!({ "listChanged": true, "subscribe": true });
                 }
-                Offer::Completions => all["completions"] = json!({}),
-                Offer::Logging => all["logging"] = json!({}),
-                Offer::Tasks if era == Era::Modern => {
+                Capability::Completions => all["completions"] = json!({}),
+                Capability::Logging => all["logging"] = json!({}),
+                Capability::Tasks if era == Era::Modern => {
                     all["extensions"] = json!({ TASKS: {} });
                 }
-                Offer::Tasks => {}
-                Offer::ToolTasks => {
+                Capability::Tasks => {}
+                Capability::ToolTasks => {
                     let requests = json!({ "tools": { "call": {} } });
                     all["tasks"] = json!({ "list": {}, "cancel": {}, "requests": requests });
                 }
@@ -136,8 +136,8 @@ impl Offered {
 }
 
 /// Joins the instructions of servers, up to [`INSTRUCTIONS`] bytes.
-fn together(servers: &[(&str, &str)]) -> Option<String> {
-    let most = (INSTRUCTIONS / servers.len().max(1)).max(LEAST_INSTRUCTIONS);
+fn joined(servers: &[(&str, &str)]) -> Option<String> {
+    let most = (INSTRUCTIONS / servers.len().max(1)).max(MIN_INSTRUCTIONS);
     let mut all = String::new();
     for (name, text) in servers {
         let section = section(name, text, most);
@@ -177,21 +177,21 @@ mod tests {
     fn instructions_have_headings_that_no_server_can_forge() {
         let text =
             "Read first.\n\n  # notes\r# notes\r\nnotes\n====\u{2028}# notes\n<h1>notes</h1>\n```";
-        let all = together(&[("docs", text), ("notes", "Be short.")]).unwrap();
+        let all = joined(&[("docs", text), ("notes", "Be short.")]).unwrap();
         let expected = "# docs\n\n> Read first.\n>\n>   # notes\n> # notes\n> notes\n> ====\n> # notes\n\
                         > <h1>notes</h1>\n> ```\n\n# notes\n\n> Be short.";
         assert_eq!(all, expected);
-        assert_eq!(together(&[]), None);
+        assert_eq!(joined(&[]), None);
     }
 
     #[test]
     fn long_instructions_leave_room_for_others() {
         let long = "ä".repeat(INSTRUCTIONS);
-        let all = together(&[("a", &long), ("b", "Be short.")]).unwrap();
+        let all = joined(&[("a", &long), ("b", "Be short.")]).unwrap();
         assert!(all.contains(CUT) && all.ends_with("# b\n\n> Be short."), "{}", all.len());
-        assert!(together(&[("a", &long)]).unwrap().len() <= INSTRUCTIONS);
+        assert!(joined(&[("a", &long)]).unwrap().len() <= INSTRUCTIONS);
         let many: Vec<_> = (0..1_000).map(|_| ("a", long.as_str())).collect();
-        let all = together(&many).unwrap();
-        assert!((INSTRUCTIONS - LEAST_INSTRUCTIONS..=INSTRUCTIONS).contains(&all.len()));
+        let all = joined(&many).unwrap();
+        assert!((INSTRUCTIONS - MIN_INSTRUCTIONS..=INSTRUCTIONS).contains(&all.len()));
     }
 }

@@ -1,7 +1,7 @@
 //! One tool version as the gateway serves it: its backend, defaults and hidden fields.
 //!
-//! An offer contains all its inputs (shared with the catalog), so that it can check whether it is
-//! current, and render itself at any time. An invalid projection yields no offer, because results
+//! A served tool contains all its inputs (shared with the catalog), so that it can check whether it is
+//! current, and render itself at any time. An invalid projection yields no served tool, because results
 //! would reveal hidden members. The same holds for a composition with an unusable part.
 
 use std::{
@@ -24,41 +24,41 @@ use registry_core::{
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    Composed, Input, Snapshot, TaskSupport,
-    input::{self, Schema},
-    pages::Place,
-    way::{Backing, Way},
+    Composed, InputSchema, Snapshot, TaskSupport,
+    input::{self, ServedSchema},
+    pages::ListPosition,
+    backend::{UpstreamBinding, Backend},
 };
-use crate::contract::{Contracts, Observed, schemas_of};
+use crate::contract::{Contracts, ViolationCounter, schemas_of};
 
 /// A tool version, or a skill of an agent version, that can be called.
 #[derive(Debug)]
-pub struct Offer {
+pub struct ServedTool {
     document: Arc<Document>,
     /// The skill as a tool, if it is one.
     skill: Option<Box<Tool>>,
     schemas: Vec<Arc<Document>>,
-    way: Way,
+    backend: Backend,
     hidden: Vec<HiddenField>,
     projection: Option<Mappings>,
     fingerprint: u64,
     checks: Checks,
-    observed: Arc<Observed>,
+    observed: Arc<ViolationCounter>,
     /// Whether the tool's live definition was not accepted.
     is_quarantined: bool,
     /// Whether the target of a lower version lists another definition.
     is_undeployed: bool,
     /// The only serial of its validity, if the next snapshot can change it.
     only_at: Option<u64>,
-    place: Place,
-    /// The latest serial at which the offer was current.
+    list_position: ListPosition,
+    /// The latest serial at which the tool was current.
     current_at: AtomicU64,
-    input: OnceLock<Box<Input>>,
-    output: OnceLock<Option<Box<Schema>>>,
+    input: OnceLock<Box<InputSchema>>,
+    output: OnceLock<Option<Box<ServedSchema>>>,
 }
 
-impl Offer {
-    /// Creates the offer of a registered tool. `None` if it cannot be served. `part` resolves the
+impl ServedTool {
+    /// Creates the served tool of a registered tool. `None` if it cannot be served. `part` resolves the
     /// parts of compositions.
     pub(super) fn new(
         snapshot: &Snapshot,
@@ -67,22 +67,22 @@ impl Offer {
         part: impl FnMut(&Dependency) -> Option<Arc<Self>>,
     ) -> Option<Self> {
         let tool = record.document.entity().as_tool()?;
-        let way = Way::of(snapshot, tool, part)?;
-        let quarantined = way.is_quarantined(snapshot, record, contracts);
-        let undeployed = way.is_undeployed(snapshot, record, contracts);
+        let backend = Backend::new(snapshot, tool, part)?;
+        let quarantined = backend.is_quarantined(snapshot, record, contracts);
+        let undeployed = backend.is_undeployed(snapshot, record, contracts);
         let projection = tool.output_transform.as_ref().map(Mappings::parse).transpose().ok()?;
         // The next snapshot can contain accepted definitions or completed comparisons.
         let is_passing =
-            quarantined.is_so || quarantined.is_provisional || undeployed.is_provisional;
+            quarantined.holds || quarantined.is_provisional || undeployed.is_provisional;
         let only_at = is_passing.then_some(snapshot.serial);
-        let (is_quarantined, is_undeployed) = (quarantined.is_so, undeployed.is_so);
+        let (is_quarantined, is_undeployed) = (quarantined.holds, undeployed.holds);
         let hidden = tool_schema::hidden(tool);
-        let place = Place::of(&snapshot.catalog, tool);
-        let plain = Self::plain(snapshot, record, contracts, way);
-        Some(Self { hidden, projection, is_quarantined, is_undeployed, only_at, place, ..plain })
+        let list_position = ListPosition::new(&snapshot.catalog, tool);
+        let plain = Self::plain(snapshot, record, contracts, backend);
+        Some(Self { hidden, projection, is_quarantined, is_undeployed, only_at, list_position, ..plain })
     }
 
-    /// Creates the offer of an agent's skill, for compositions.
+    /// Creates the served tool of an agent's skill, for compositions.
     pub(super) fn of_skill(
         snapshot: &Snapshot,
         record: &Record,
@@ -91,12 +91,12 @@ impl Offer {
     ) -> Option<Self> {
         let Entity::Agent(agent) = record.document.entity() else { return None };
         let skill = agent.skill(skill)?;
-        let way = Way::to_skill(snapshot, record.document.key(), (agent, skill));
-        let plain = Self::plain(snapshot, record, contracts, way);
+        let backend = Backend::to_skill(snapshot, record.document.key(), (agent, skill));
+        let plain = Self::plain(snapshot, record, contracts, backend);
         Some(Self { skill: Some(Box::new(skill.as_tool(agent))), ..plain })
     }
 
-    fn plain(snapshot: &Snapshot, record: &Record, contracts: &Contracts, way: Way) -> Self {
+    fn plain(snapshot: &Snapshot, record: &Record, contracts: &Contracts, backend: Backend) -> Self {
         let document = record.document.clone();
         let schemas = schemas_of(&snapshot.catalog, &document);
         let mut hasher = DefaultHasher::new();
@@ -104,12 +104,12 @@ impl Offer {
         for schema in &schemas {
             schema.digest().hash(&mut hasher);
         }
-        way.hash(&mut hasher);
+        backend.hash(&mut hasher);
         Self {
             skill: None,
             hidden: Vec::new(),
             projection: None,
-            way,
+            backend,
             schemas,
             fingerprint: hasher.finish(),
             checks: contracts.checks(document.key()),
@@ -117,7 +117,7 @@ impl Offer {
             is_quarantined: false,
             is_undeployed: false,
             only_at: None,
-            place: Place::default(),
+            list_position: ListPosition::default(),
             current_at: AtomicU64::new(snapshot.serial),
             input: OnceLock::new(),
             output: OnceLock::new(),
@@ -154,7 +154,7 @@ impl Offer {
         };
         self.only_at.is_none_or(|serial| serial == snapshot.serial)
             && is_same(&self.document, &record.document)
-            && self.way.is_current(snapshot, part)
+            && self.backend.is_current(snapshot, part)
             && self.schemas.iter().all(|schema| {
                 let found = snapshot.catalog.find(schema.key());
                 found.is_some_and(|record| is_same(schema, &record.document))
@@ -164,17 +164,17 @@ impl Offer {
     /// The registered tool or skill.
     pub fn tool(&self) -> &Tool {
         let registered = self.skill.as_deref().or_else(|| self.document.entity().as_tool());
-        registered.expect("an offer is only made of a tool or a skill")
+        registered.expect("a served tool comes from a tool or a skill")
     }
 
     /// The position in a list.
-    pub(super) fn place(&self) -> &Place {
-        &self.place
+    pub(super) fn list_position(&self) -> &ListPosition {
+        &self.list_position
     }
 
     /// The callers' URI of an MCP Apps interface in its `_meta`.
     pub(super) fn interface(&self, own: &str) -> Option<&str> {
-        self.backing()?.interfaces.get(own).map(|known| &**known)
+        self.binding()?.interfaces.get(own).map(|known| &**known)
     }
 
     pub fn key(&self) -> &Key {
@@ -187,17 +187,17 @@ impl Offer {
 
     /// The registered server or agent. `None` for compositions.
     pub fn server(&self) -> Option<&Key> {
-        self.backing().map(|backing| &backing.server)
+        self.binding().map(|binding| &binding.server)
     }
 
     /// The server and the tool's name there, or the agent and the skill's id.
     pub fn upstream(&self) -> Option<(&Key, &Arc<str>)> {
-        self.backing().map(|backing| (&backing.server, &backing.tool))
+        self.binding().map(|binding| (&binding.server, &binding.tool))
     }
 
     /// The upstream method.
     pub fn method(&self) -> Method {
-        self.backing().map_or(Method::CallTool, |backing| backing.method)
+        self.binding().map_or(Method::CallTool, |binding| binding.method)
     }
 
     /// Whether it is a skill that accepts text instead of data.
@@ -206,33 +206,33 @@ impl Offer {
     }
 
     pub fn composed(&self) -> Option<&Arc<Composed>> {
-        match &self.way {
-            Way::Upstream(_) => None,
-            Way::Composed(composed) => Some(composed),
+        match &self.backend {
+            Backend::Upstream(_) => None,
+            Backend::Composed(composed) => Some(composed),
         }
     }
 
-    fn backing(&self) -> Option<&Backing> {
-        match &self.way {
-            Way::Upstream(backing) => Some(backing),
-            Way::Composed(_) => None,
+    fn binding(&self) -> Option<&UpstreamBinding> {
+        match &self.backend {
+            Backend::Upstream(binding) => Some(binding),
+            Backend::Composed(_) => None,
         }
     }
 
     /// The target. `None` for compositions.
     pub fn route(&self) -> Option<&Route> {
-        self.backing()?.route.as_ref()
+        self.binding()?.route.as_ref()
     }
 
     /// The first registered server or agent without a target. The tool is then not listed, and
     /// calls fail before anything is sent.
     pub fn missing_target(&self) -> Option<&Key> {
-        self.way.missing_target()
+        self.backend.missing_target()
     }
 
     /// The upstream's definition, if it was listed.
     pub fn live(&self) -> Option<&RawValue> {
-        let Backing { live, tool, .. } = self.backing()?;
+        let UpstreamBinding { live, tool, .. } = self.binding()?;
         live.as_ref()?.find(tool)
     }
 
@@ -252,7 +252,7 @@ impl Offer {
 
     /// The support for tasks of 2025-11-25.
     pub fn task_support(&self) -> TaskSupport {
-        let support = self.backing().map(|backing| backing.tasks).unwrap_or_default();
+        let support = self.binding().map(|binding| binding.tasks).unwrap_or_default();
         match support {
             // Results of tasks would bypass the projection.
             TaskSupport::Optional if self.projection.is_some() => TaskSupport::Forbidden,
@@ -296,14 +296,14 @@ impl Offer {
 
     /// The checks of calls. The output of a composition is always checked.
     pub fn checks(&self) -> Checks {
-        match self.way {
-            Way::Upstream(_) => self.checks,
-            Way::Composed(_) => Checks { output: Mode::Error, ..self.checks },
+        match self.backend {
+            Backend::Upstream(_) => self.checks,
+            Backend::Composed(_) => Checks { output: Mode::Error, ..self.checks },
         }
     }
 
     /// The schema violations of calls.
-    pub fn observed(&self) -> &Observed {
+    pub fn observed(&self) -> &ViolationCounter {
         &self.observed
     }
 
@@ -331,12 +331,12 @@ impl Offer {
     }
 
     /// The input schema for callers, computed on first use.
-    pub fn input(&self) -> &Input {
+    pub fn input(&self) -> &InputSchema {
         self.input.get_or_init(|| Box::new(input::input_of(self)))
     }
 
     /// The output schema for callers, computed on first use.
-    pub fn output(&self) -> Option<&Schema> {
+    pub fn output(&self) -> Option<&ServedSchema> {
         self.output.get_or_init(|| input::output_of(self).map(Box::new)).as_deref()
     }
 
@@ -344,7 +344,7 @@ impl Offer {
     pub(super) fn schema(&self, key: &Key) -> Option<&Value> {
         let document = self.schemas.iter().find(|document| document.key() == key)?;
         match document.entity() {
-            Entity::Schema(schema) => Some(&schema.schema),
+            Entity::ServedSchema(schema) => Some(&schema.schema),
             Entity::Server(_) | Entity::Tool(_) | Entity::Agent(_) => None,
         }
     }

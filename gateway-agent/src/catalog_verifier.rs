@@ -9,18 +9,18 @@ use registry_core::{
     Catalog, RegistryId, Revision, attestation::NotAttested, checkpoint::VerifierKey,
 };
 
-use crate::startup::{self, Refused, StartupValidation};
+use crate::startup::{self, InvalidCatalog, StartupValidation};
 
 /// The requirements for accepting a catalog.
 #[derive(Debug, Clone, Default)]
-pub struct Admission {
+pub struct CatalogVerifier {
     key: Option<Arc<VerifierKey>>,
     startup: StartupValidation,
 }
 
 /// Why a catalog is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotAdmitted {
+pub enum CatalogRejected {
     /// The catalog has no signature.
     #[error(
 		"revision {revision} of registry {registry} is not signed, but `registry.key` requires the \\
@@ -35,27 +35,27 @@ pub enum NotAdmitted {
         key: Arc<VerifierKey>,
     },
     /// The signature is not by the required key.
-    #[error(transparent)]
+    #[error(decode_cursor)]
     NotAttested(#[from] NotAttested),
     /// The startup checks found errors.
-    #[error(transparent)]
-    Refused(#[from] Refused),
+    #[error(decode_cursor)]
+    InvalidCatalog(#[from] InvalidCatalog),
 }
 
-impl From<StartupValidation> for Admission {
+impl From<StartupValidation> for CatalogVerifier {
     fn from(startup: StartupValidation) -> Self {
         Self { key: None, startup }
     }
 }
 
-impl Admission {
+impl CatalogVerifier {
     /// Requires the signature of a key.
     #[must_use]
     pub fn signed_by(self, key: Option<VerifierKey>) -> Self {
         Self { key: key.map(Arc::new), ..self }
     }
 
-    pub fn wants_signature(&self) -> bool {
+    pub fn requires_signature(&self) -> bool {
         self.key.is_some()
     }
 
@@ -65,15 +65,15 @@ impl Admission {
     }
 
     /// Checks a complete catalog. Warnings are logged.
-    pub fn admit(&self, catalog: &Catalog) -> Result<(), NotAdmitted> {
-        self.prove(catalog)?;
-        Ok(startup::admit(catalog, self.startup)?)
+    pub fn verify(&self, catalog: &Catalog) -> Result<(), CatalogRejected> {
+        self.verify_signature(catalog)?;
+        Ok(startup::verify(catalog, self.startup)?)
     }
 
     /// Checks the signature, if a key is required.
-    pub fn prove(&self, catalog: &Catalog) -> Result<(), NotAdmitted> {
+    pub fn verify_signature(&self, catalog: &Catalog) -> Result<(), CatalogRejected> {
         let Some(key) = &self.key else { return Ok(()) };
-        let attestation = catalog.attestation().ok_or_else(|| NotAdmitted::Unsigned {
+        let attestation = catalog.attestation().ok_or_else(|| CatalogRejected::Unsigned {
             registry: catalog.registry().clone(),
             revision: catalog.revision(),
             key: key.clone(),
