@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A walk through the whole system, with its real programs and their real output.
-#   BIN=DIR examples/demo.sh          runs to its end and stops everything
-#   BIN=DIR examples/demo.sh --stay   registers the example and stays up until Ctrl-C
+# Demonstrates the registry, the gateway and an agent with the real programs.
+#   BIN=DIR examples/demo.sh          runs all steps and stops the programs
+#   BIN=DIR examples/demo.sh --stay   registers the example and runs until Ctrl-C
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ finish() {
   for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
   wait 2>/dev/null || true
   if [ "$status" -ne 0 ]; then
-    echo "the demo failed; the programs' last words:" >&2
+    echo "the demo failed; the ends of the logs:" >&2
     tail -n 5 "$work"/*.log >&2 || true
   fi
   rm -rf "$work"
@@ -25,7 +25,7 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
-# Runs a command and shows it as it can be pasted.
+# Prints a command in a form that can be pasted, then runs it.
 show() {
   local word line=
   for word in "$@"; do
@@ -34,29 +34,29 @@ show() {
   printf '\033[2m$%s\033[0m\n' "$line"
   "$@"
 }
-# Shows a command that must be refused by a tool's answer (exit code 1), not by a broken connection.
-refused() {
+# Runs a command that must fail with exit code 1: a rejection, not a broken connection.
+rejected() {
   local code=0
   show "$@" 2>&1 || code=$?
-  [ "$code" -eq 1 ] || { echo "this should have been refused, and ended with $code" >&2; return 1; }
+  [ "$code" -eq 1 ] || { echo "expected exit code 1, got $code" >&2; return 1; }
 }
-# Shows what an agent may call, which must have one tool and must not have another.
+# Lists the tools of an agent. The list must have one tool and must not have another.
 lists() { # AGENT WITH WITHOUT
   show "${client[@]}" "$1" list | tee "$work/list"
-  grep -qw "$2" "$work/list" || { echo "$1 should see $2" >&2; return 1; }
-  if grep -v '^.\[2m' "$work/list" | grep -qw "$3"; then echo "$1 should not see $3" >&2; return 1; fi
+  grep -qw "$2" "$work/list" || { echo "$2 is missing in the list of $1" >&2; return 1; }
+  if grep -v '^.\[2m' "$work/list" | grep -qw "$3"; then echo "$3 is in the list of $1" >&2; return 1; fi
 }
-# Starts a program and waits for the line in which it says that it listens.
+# Starts a program and waits until it reports its address.
 start() { # NAME COMMAND...
   local name=$1; shift
   "$@" >"$work/$name.out" 2>>"$work/$name.log" &
   pids+=($!); started=$!
   for _ in $(seq 300); do
     if grep -q 'listening on' "$work/$name.out"; then cat "$work/$name.out"; return 0; fi
-    kill -0 "$started" 2>/dev/null || { echo "$name ended at once" >&2; return 1; }
+    kill -0 "$started" 2>/dev/null || { echo "$name exited at start" >&2; return 1; }
     sleep 0.1
   done
-  echo "$name does not answer" >&2; return 1
+  echo "$name reported no address within 30 s" >&2; return 1
 }
 address() { sed -n 's|.*listening on http://\([^ ]*\).*|\1|p' "$work/$1.out"; }
 admin_of() { sed -n 's|.*listening for admin requests address=\([^ ]*\).*|http://\1|p' "$work/$1.log" | tail -1; }
@@ -80,12 +80,12 @@ admin=$(admin_of gateway)
 export REGISTRY_URL="http://$(address registry)"
 mcp="http://$(address gateway)/mcp"
 client=(demo-client --url "$mcp" --agent)
-strict='{"query": "gateway", "limit": 1, "minScore": 0.1}' # minScore: only the new version has it
+strict='{"query": "gateway", "limit": 1, "minScore": 0.1}' # only the new version has minScore
 applied() { registryctl gateways --output json | grep -q "\"appliedRevision\": $1,"; }
 
 if ! $stay; then
-  step "A file that is wrong is refused as a whole, and says where"
-  refused registryctl apply -f crates/registry-core/tests/data/field-example.json --yes
+  step "An invalid file is rejected as a whole, with the position of each problem"
+  rejected registryctl apply -f crates/registry-core/tests/data/field-example.json --yes
 fi
 
 step "Register the example: the plan, and one commit"
@@ -93,30 +93,30 @@ show registryctl apply -f examples/registry-v2.json --yes --message "the example
 until_true applied 1
 
 if $stay; then
-  step "Everything is up: registry $REGISTRY_URL, gateway $mcp. Ctrl-C ends it"
+  step "All programs are running: registry $REGISTRY_URL, gateway $mcp. Press Ctrl-C to stop them"
   echo "try: target/release/demo-client --url $mcp --agent research-agent@2.1.0 list"
   wait -n "${pids[@]}" || true
-  echo "a program ended by itself" >&2
+  echo "a program exited unexpectedly" >&2
   exit 1
 fi
 
-step "Two agents, two lists: each sees only what it declared"
+step "Each agent sees only the tools that it declares"
 lists research-agent@2.1.0 search_documents create_task
 lists adk-demo-agent@1.0.0 create_task search_documents
 
-step "A call that works"
+step "A call that succeeds"
 show "${client[@]}" research-agent@2.1.0 call search_documents '{"query": "gateway", "limit": 1}'
 
-step "A call that is refused: research-agent does not declare create_task"
-refused "${client[@]}" research-agent@2.1.0 call create_task '{"title": "x", "assignee": "u"}'
+step "A call that is denied: research-agent does not declare create_task"
+rejected "${client[@]}" research-agent@2.1.0 call create_task '{"title": "x", "assignee": "u"}'
 
-step "A new version, visible at the gateway without a restart"
-refused "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
+step "A new version reaches the gateway without a restart"
+rejected "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
 show registryctl apply -f examples/new-version.json --yes --message "a better search"
 until_true applied 2
 show "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
 
-step "Who changed what, and who follows"
+step "The history of changes, and the gateways that follow the registry"
 show registryctl log
 show registryctl gateways
 
@@ -127,20 +127,20 @@ call() { show demo-client --url "$mcp" call "$@"; }
 in_stock() { demo-client --url "$mcp" call inventory_check '{"productId": "prod-1"}' | grep -o '"available":[0-9]*' | head -1; }
 saga_is() { registryctl gateway --admin "$admin" sagas | grep "$1" | grep -qw "$2"; }
 
-step "Composed tools: a page becomes a document, two searches one list, a task tells its assignee"
+step "Composed tools: store a page, merge two searches, create a task and notify its assignee"
 call fetch_and_store '{"url": "https://example.com"}'
 call multi_search '{"query": "quantum computing"}'
 call create_task_and_notify '{"title": "Read the handbook", "assignee": "user-2"}'
 
-step "A saga: reserve, charge, ship. The payment is declined, and what was reserved is released"
+step "A saga: reserve, charge, ship. The payment is declined, and the reservation is released"
 before=$(in_stock); echo "in stock: $before"
-refused demo-client --url "$mcp" call process_order "$(order o-1 tok_declined)"
-[ "$(in_stock)" = "$before" ] || { echo "something is still reserved" >&2; exit 1; }
+rejected demo-client --url "$mcp" call process_order "$(order o-1 tok_declined)"
+[ "$(in_stock)" = "$before" ] || { echo "the stock is still reserved" >&2; exit 1; }
 echo "in stock: $(in_stock)"
 call process_order "$(order o-2 tok_visa)"
 before=$(in_stock)
 
-step "The gateway is killed while an order is charged; the next one undoes what was done"
+step "The gateway is killed during a payment; after its restart, it compensates the order"
 demo-client --url "$mcp" call process_order "$(order o-3 tok_slow)" >/dev/null 2>&1 &
 until_true saga_is o-3 running
 kill -9 "$gateway_pid"; wait "$gateway_pid" 2>/dev/null || true
@@ -150,16 +150,16 @@ gateway_pid=$started
 admin=$(admin_of gateway)
 until_true saga_is o-3 compensated
 show registryctl gateway --admin "$admin" sagas
-[ "$(in_stock)" = "$before" ] || { echo "something is still reserved" >&2; exit 1; }
+[ "$(in_stock)" = "$before" ] || { echo "the stock is still reserved" >&2; exit 1; }
 
-step "The registry stops; calls go on"
+step "The registry stops; calls continue"
 stop "$registry_pid"
 show "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
 
-step "The gateway restarts without a registry, and answers from its verified copy on disk"
+step "The gateway restarts without the registry and serves its verified copy"
 stop "$gateway_pid"
 start gateway gateway-agent --config "$work/gateway.yaml"
 lists research-agent@2.2.0 search_documents create_task
 show "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
 
-printf '\ndemo finished: every step did what it should\n'
+printf '\ndemo finished: all steps succeeded\n'

@@ -4,9 +4,9 @@
 //! of arguments and results are never logged, and callers cannot choose label values.
 
 mod label;
-mod parent;
 mod metric;
 mod origin;
+mod parent;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
@@ -15,13 +15,13 @@ use gateway_protocol::{mcp::Era, trace_context::TraceContext};
 use http::{HeaderMap, HeaderName};
 use registry_core::{Key, Kind, Revision};
 
-pub use self::parent::AuditParent;
 pub use self::metric::{Gauge, GaugeGuard, count_list, count_rejection};
 pub use self::origin::origin;
+pub use self::parent::AuditParent;
 use crate::{
     freshness::{Freshness, StalenessLevel},
     identity::Caller,
-    trace::{SpanSummary, Span},
+    trace::{Span, SpanSummary},
     view::ServedTool,
 };
 
@@ -316,7 +316,8 @@ impl Drop for CallRecord {
         if let Some(finding) = self.finding {
             metric::count_finding(finding.as_str());
         }
-        if let Some(freshness) = self.freshness.filter(|found| found.level != StalenessLevel::Serve) {
+        if let Some(freshness) = self.freshness.filter(|found| found.level != StalenessLevel::Serve)
+        {
             metric::count_stale(freshness.level.as_str(), self.denial.is_some());
         }
         for (check, which) in [(self.input, "input"), (self.output, "output")] {

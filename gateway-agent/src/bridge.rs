@@ -39,8 +39,8 @@ use self::{
     incoming::ClientRequest,
     output::Output,
     params::ParamHeaders,
-    running::{Kind, RunningRequests, RequestSlot},
-    session::{SessionSnapshot, Session},
+    running::{Kind, RequestSlot, RunningRequests},
+    session::{Session, SessionSnapshot},
 };
 
 /// Drain time of running requests after the client has closed its input.
@@ -199,7 +199,11 @@ impl Bridge {
     }
 
     /// Registers a request, or returns an error response.
-    fn start_request(&self, line: &Bytes, request: &Request<'_>) -> Result<(ClientRequest, RequestSlot), Bytes> {
+    fn start_request(
+        &self,
+        line: &Bytes,
+        request: &Request<'_>,
+    ) -> Result<(ClientRequest, RequestSlot), Bytes> {
         let asked = ClientRequest::read(line.clone(), request);
         let slot = self.running.begin(request.id.as_raw(), line.len(), asked.kind());
         let slot = slot.map_err(|full| full.response(request.id))?;
@@ -273,7 +277,12 @@ impl Bridge {
     }
 
     /// Repeats a cancellation while its request runs: the first one may have overtaken the request.
-    fn repeat_cancellation(self: &Arc<Self>, id: Box<str>, snapshot: &SessionSnapshot, body: &Bytes) {
+    fn repeat_cancellation(
+        self: &Arc<Self>,
+        id: Box<str>,
+        snapshot: &SessionSnapshot,
+        body: &Bytes,
+    ) {
         /// The delays before each repetition.
         const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
         let (bridge, snapshot, body) = (Arc::clone(self), snapshot.clone(), body.clone());

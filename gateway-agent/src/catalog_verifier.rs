@@ -23,14 +23,14 @@ pub struct CatalogVerifier {
 pub enum CatalogRejected {
     /// The catalog has no signature.
     #[error(
-		"revision {revision} of registry {registry} is not signed, but `registry.key` requires the \\
-		 signature of {key}"
+        "revision {revision} of registry {registry} is not signed, but `registry.key` requires the \
+         signature of {key}"
     )]
     Unsigned {
-		/// The registry of the catalog.
-		registry: RegistryId,
-		/// The revision of the catalog.
-		revision: Revision,
+        /// The registry of the catalog.
+        registry: RegistryId,
+        /// The revision of the catalog.
+        revision: Revision,
         /// The required key.
         key: Arc<VerifierKey>,
     },

@@ -9,13 +9,13 @@ mod identity;
 mod init;
 mod load;
 mod mcp_servers;
-mod problem;
+mod observability;
 mod origins;
+mod problem;
 mod read;
 mod restart;
 mod scope;
 mod secret;
-mod observability;
 mod staleness;
 mod state;
 mod target;
@@ -44,7 +44,7 @@ use crate::{
     catalog_verifier::CatalogVerifier,
     contract,
     freshness::MaxStaleness,
-    identity::settings::{AuthenticatorConfig, IdentityConfig, AuthenticationConfig},
+    identity::settings::{AuthenticationConfig, AuthenticatorConfig, IdentityConfig},
     origin::OriginPolicy,
     pipeline::{self, ToolLimits},
     source::{DiscoveryConfig, SourceConfig},
@@ -64,8 +64,8 @@ pub struct Config {
     pub tls: Option<ServerFiles>,
     /// Allowed web origins (`https://app.example.com`). Empty: loopback origins.
     pub allowed_origins: Vec<String>,
-    /// Allowed `Host` names, against DNS rebinding. Empty: loopback names, or any name if `listen` is
-    /// another address.
+    /// Allowed `Host` names, against DNS rebinding. Empty: loopback names, or any name if `listen`
+    /// is another address.
     pub allowed_hosts: Vec<String>,
     pub registry: RegistryConfig,
     /// The unverified claims that identify callers.

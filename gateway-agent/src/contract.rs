@@ -5,10 +5,10 @@
 //! until a commit or an operator accepts it. Schemas are compared on another thread (`monitor.rs`);
 //! callers get the previous result meanwhile.
 
-mod definition;
 mod comparison;
-mod monitor;
+mod definition;
 mod metric;
+mod monitor;
 mod observed;
 mod pin;
 mod pin_file;
@@ -28,17 +28,17 @@ use gateway_upstream::Definitions;
 use registry_core::{Catalog, Digest, Document, Key, Kind, Record, edges::edges};
 use tokio::sync::{Notify, watch};
 
-pub use self::{
-    definition::{Fingerprint, DefinitionPart},
-    comparison::{Drift, DriftClass, ContractStatus, LiveTools, ContractState},
-    observed::ViolationCounter,
-    report::{ContractReport, ToolReport},
-};
 use self::{
-    comparison::{ComparisonInputs, Comparison},
+    comparison::{Comparison, ComparisonInputs},
     observed::ViolationCounters,
     pin::Pins,
     pin_file::PinFile,
+};
+pub use self::{
+    comparison::{ContractState, ContractStatus, Drift, DriftClass, LiveTools},
+    definition::{DefinitionPart, Fingerprint},
+    observed::ViolationCounter,
+    report::{ContractReport, ToolReport},
 };
 
 /// The contracts of all tools.
@@ -99,13 +99,15 @@ impl ContractAnswer {
 #[derive(Debug, thiserror::Error)]
 pub enum NotAccepted {
     /// The tool or its live definition is unknown.
-    #[error("no live definition of {0} is known; check that it is registered and that its server is reachable")]
+    #[error(
+        "no live definition of {0} is known; check that it is registered and that its server is reachable"
+    )]
     Unknown(Key),
     /// The live definition has changed again.
     #[error("the live definition of {tool} is now {live}; review it and accept this digest")]
     Another {
-		/// The tool.
-		tool: Key,
+        /// The tool.
+        tool: Key,
         /// The digest of the live definition.
         live: Digest,
     },
@@ -151,7 +153,12 @@ impl Contracts {
 
     /// Whether calls of a tool are rejected because of its live definition. They are while no
     /// comparison exists, unless an operator accepted exactly this definition.
-    pub fn is_quarantined(&self, catalog: &Catalog, record: &Record, live: LiveTools<'_>) -> ContractAnswer {
+    pub fn is_quarantined(
+        &self,
+        catalog: &Catalog,
+        record: &Record,
+        live: LiveTools<'_>,
+    ) -> ContractAnswer {
         if self.checks(record.document.key()).contract != Mode::Error {
             return ContractAnswer::certain(false);
         }
@@ -160,7 +167,12 @@ impl Contracts {
 
     /// Whether a tool uses the target of a lower version whose definition differs or was not listed
     /// yet. Cosmetic differences and the configured mode do not count.
-    pub fn is_undeployed(&self, catalog: &Catalog, record: &Record, live: LiveTools<'_>) -> ContractAnswer {
+    pub fn is_undeployed(
+        &self,
+        catalog: &Catalog,
+        record: &Record,
+        live: LiveTools<'_>,
+    ) -> ContractAnswer {
         if !live.is_provisional {
             return ContractAnswer::certain(false);
         }
@@ -204,7 +216,12 @@ impl Contracts {
 
     /// Compares a tool with the live definition, unless the inputs are unchanged. `None` for tools
     /// without a server.
-    fn evaluate(&self, catalog: &Catalog, record: &Record, live: LiveTools<'_>) -> Option<Arc<ContractStatus>> {
+    fn evaluate(
+        &self,
+        catalog: &Catalog,
+        record: &Record,
+        live: LiveTools<'_>,
+    ) -> Option<Arc<ContractStatus>> {
         let comparison = Comparison::new(catalog, record, live)?;
         let inputs = comparison.inputs();
         let known = self.find(record.document.key(), &inputs);

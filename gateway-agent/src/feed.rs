@@ -8,7 +8,7 @@ use registry_core::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 pub use self::status::{SourceReport, SourceState, Status};
-use crate::{catalog_verifier::CatalogVerifier, cache::Cache, freshness::StalenessMonitor};
+use crate::{cache::Cache, catalog_verifier::CatalogVerifier, freshness::StalenessMonitor};
 
 #[derive(Debug, Clone)]
 pub struct Feed {

@@ -86,7 +86,9 @@ pub(crate) fn read_text(file: &Path, max_bytes: u64) -> io::Result<String> {
     }
     let size = found.len();
     if size > max_bytes {
-        return Err(io::Error::other(format!("the file has {size} bytes; the maximum is {max_bytes}")));
+        return Err(io::Error::other(format!(
+            "the file has {size} bytes; the maximum is {max_bytes}"
+        )));
     }
     fs::read_to_string(file)
 }

@@ -26,25 +26,25 @@ const BATCH_DELAY: Duration = Duration::from_millis(100);
 pub enum Finding {
     /// Active tools of different servers share a name.
     SharedNames {
-		/// The servers with these tools.
-		servers: BTreeSet<Name>,
+        /// The servers with these tools.
+        servers: BTreeSet<Name>,
         /// The server that callers without an agent's identity use. `None`: no target is
         /// configured.
         called: Option<Name>,
-		/// The shared names.
-		tools: BTreeSet<Name>,
+        /// The shared names.
+        tools: BTreeSet<Name>,
     },
     /// A version has no target and uses that of a lower version.
     PreviousTarget {
-		/// The version without a target.
-		server: Key,
-		/// The target that it uses.
-		target: TargetId,
+        /// The version without a target.
+        server: Key,
+        /// The target that it uses.
+        target: TargetId,
     },
     /// Servers without a target, whose tools are not listed.
     NoTarget {
-		/// Names of the servers.
-		servers: BTreeSet<Name>,
+        /// Names of the servers.
+        servers: BTreeSet<Name>,
     },
 }
 

@@ -138,11 +138,11 @@ impl StalenessMonitor {
         }
         let (reached, least) = (age.as_secs_f64(), (2 * age).as_secs() + 1);
         tracing::warn!(
-				"registry.maxStaleness.tools is {limit:?}, which is too short: without changes, the catalog \\
-				 reaches an age of {reached:.1} s before its source confirms it, and calls would be \\
-				 rejected without a failure; set it to at least {least}s, or shorten the confirmation \\
-				 interval (`--heartbeat-interval` of a registry server, 10s by default; \\
-				 `registry.pollInterval` of an http(s) source)"
+            "registry.maxStaleness.tools is {limit:?}, which is too short: without changes, the catalog \
+                 reaches an age of {reached:.1} s before its source confirms it, and calls would be \
+                 rejected without a failure; set it to at least {least}s, or shorten the confirmation \
+                 interval (`--heartbeat-interval` of a registry server, 10s by default; \
+                 `registry.pollInterval` of an http(s) source)"
         );
     }
 
@@ -187,11 +187,7 @@ mod tests {
             (None, limits(10, 20), StalenessLevel::Reject, true),
         ] {
             let found = Freshness::new(age.map(Duration::from_secs), limits);
-            assert_eq!(
-                (found.level, found.is_stale()),
-                (level, is_stale),
-                "{age:?} {limits:?}"
-            );
+            assert_eq!((found.level, found.is_stale()), (level, is_stale), "{age:?} {limits:?}");
         }
     }
 }

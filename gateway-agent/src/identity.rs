@@ -5,10 +5,10 @@
 //! without a usable version does not: retiring an agent must not give it the permissions of unknown
 //! callers. A failed claim never falls back to a weaker one.
 
-pub mod certificate;
-pub mod challenge;
 mod audit_events;
 pub mod authenticator;
+pub mod certificate;
+pub mod challenge;
 pub(crate) mod credential;
 mod scope;
 pub mod settings;
@@ -58,10 +58,10 @@ fn single_value<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str
 /// The self-description of an MCP client (unverified).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientInfo {
-	/// Name of the program.
-	pub name: String,
-	/// Version of the program.
-	pub version: String,
+    /// Name of the program.
+    pub name: String,
+    /// Version of the program.
+    pub version: String,
 }
 
 impl ClientInfo {
@@ -150,7 +150,9 @@ pub fn identify(
         (HeaderClaim::Proven { named: Some(Named { name, version }), auth_method, .. }, _) => {
             (find_agent(catalog, name, version.as_deref()), *auth_method)
         }
-        (HeaderClaim::Proven { named: None, auth_method, .. }, _) => (Identity::Unknown, *auth_method),
+        (HeaderClaim::Proven { named: None, auth_method, .. }, _) => {
+            (Identity::Unknown, *auth_method)
+        }
         (HeaderClaim::Agent { name, version }, _) => {
             (find_agent(catalog, name, version.as_deref()), Evidence::Headers)
         }
@@ -181,7 +183,8 @@ fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity 
     let Some(version) = version else {
         let newest = usable_versions(catalog, Kind::Agent, &name).into_iter().next();
         let key = newest.map(|record| record.document.key().clone());
-        return key.map_or_else(|| without_version(catalog, &name, Identity::Retired), Identity::Agent);
+        return key
+            .map_or_else(|| without_version(catalog, &name, Identity::Retired), Identity::Agent);
     };
     let key = Version::parse(version).map(|version| Key::new(Kind::Agent, name.clone(), version));
     match key.ok().and_then(|key| Some((catalog.find(&key)?, key))) {
@@ -214,8 +217,8 @@ pub(crate) fn is_usable(record: &Record) -> bool {
     record.lifecycle.state != LifecycleState::Retired
 }
 
-/// The usable versions of a name, best first: active before deprecated, so that a deprecation breaks
-/// no caller; releases before prereleases; newer before older.
+/// The usable versions of a name, best first: active before deprecated, so that a deprecation
+/// breaks no caller; releases before prereleases; newer before older.
 pub(crate) fn usable_versions<'a>(
     catalog: &'a Catalog,
     kind: Kind,

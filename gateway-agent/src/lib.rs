@@ -2,12 +2,12 @@
 //! each agent only its declared tools, and keeps serving while the registry is unavailable.
 
 pub mod admin;
-pub mod catalog_verifier;
 pub mod audit;
 pub mod bridge;
 mod buffers;
 pub mod cache;
 mod capacity;
+pub mod catalog_verifier;
 pub mod check;
 mod clock;
 pub mod config;

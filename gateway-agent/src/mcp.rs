@@ -4,8 +4,8 @@
 //! A request with stateless metadata is served without state; `initialize` opens a session. Callers
 //! are authenticated first.
 
-mod capabilities;
 mod call;
+mod capabilities;
 pub mod era;
 mod exchange;
 mod feature;
@@ -14,12 +14,12 @@ mod incoming;
 mod inputs;
 mod legacy;
 mod list;
-mod requester;
 mod media;
 mod modern;
 mod rejection;
 pub(crate) mod render;
 mod replay;
+mod requester;
 mod session;
 mod stream;
 mod tasks;
@@ -188,7 +188,6 @@ impl Endpoint {
         let gateway = Arc::clone(self.gateway.successor()?);
         Some(Arc::new(Self { gateway, state: Arc::clone(&self.state) }))
     }
-
 }
 
 /// An authenticated request with its credentials and the endpoint that serves it.
@@ -256,7 +255,9 @@ async fn receive(State(mcp): State<Mcp>, entered: AuthenticatedRequest) -> Respo
             Ok(incoming) => dispatch(&endpoint, &incoming).await,
             Err(rejection) => Err(rejection),
         },
-        Ok(Message::Notification(notification)) => receive_notification(&endpoint, &parts, &notification),
+        Ok(Message::Notification(notification)) => {
+            receive_notification(&endpoint, &parts, &notification)
+        }
         Ok(Message::Response(response)) => receive_response(&endpoint, &parts, response),
         Err(rejection) => Err(rejection),
     };
@@ -333,7 +334,10 @@ async fn discard(body: Body, most_bytes: usize) {
     while let Some(Ok(_)) = rest.frame().await {}
 }
 
-async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<SizedResponse, Rejection> {
+async fn dispatch(
+    endpoint: &Arc<Endpoint>,
+    incoming: &Incoming<'_>,
+) -> Result<SizedResponse, Rejection> {
     if incoming.method != "tools/call" && endpoint.gateway.authenticator().has_scopes() {
         // Lists and sessions have no operation whose scopes the pipeline could check.
         let method = (incoming.method, None);

@@ -79,11 +79,7 @@ pub const METRICS: &[Metric] = &[
     gauge("gateway_buffered_bytes", &[], "Memory reserved for requests and results"),
     counter("gateway_cache_write_failures_total", &[], "Failed writes of the cache or the pins"),
     counter("gateway_calls_by_tool_total", &[TOOL, OUTCOME], "Tool calls by registered tool"),
-    gauge(
-        "gateway_catalog_age_seconds",
-        &[],
-        "Time since the registry last confirmed the catalog",
-    ),
+    gauge("gateway_catalog_age_seconds", &[], "Time since the registry last confirmed the catalog"),
     gauge("gateway_catalog_entities", &[], "Entities in the served catalog"),
     gauge("gateway_catalog_persisted_revision", &[], "Revision of the cache file"),
     gauge("gateway_catalog_revision", &[], "Revision of the served catalog"),
@@ -204,11 +200,7 @@ pub const METRICS: &[Metric] = &[
         "Spans that were not exported",
     ),
     counter("gateway_trace_spans_exported_total", &[], "Spans that the collector accepted"),
-    histogram(
-        "gateway_upstream_call_duration_seconds",
-        &[SERVER],
-        "Response time of upstreams",
-    ),
+    histogram("gateway_upstream_call_duration_seconds", &[SERVER], "Response time of upstreams"),
     counter("gateway_upstream_calls_total", &[SERVER, OUTCOME], "Upstream calls"),
 ];
 

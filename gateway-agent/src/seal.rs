@@ -41,7 +41,11 @@ impl Sealer {
     }
 
     /// Encrypts content as visible ASCII. `associated_data` is the associated data.
-    pub(crate) fn seal(&self, associated_data: &[u8], content: &[u8]) -> Result<String, NoRandomness> {
+    pub(crate) fn seal(
+        &self,
+        associated_data: &[u8],
+        content: &[u8],
+    ) -> Result<String, NoRandomness> {
         let keys = self.0.load();
         let key = keys.first().ok_or(NoRandomness)?;
         let mut sealed = content.to_vec();

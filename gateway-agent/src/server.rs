@@ -6,8 +6,8 @@
 mod body;
 mod connections;
 mod layers;
-mod reload;
 mod minimum_rate;
+mod reload;
 
 use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     connections::BoundListener,
-    reload::{Reloader, ConfigVersions},
+    reload::{ConfigVersions, Reloader},
 };
 use crate::{
     admin,
@@ -42,7 +42,7 @@ use crate::{
     mcp::Mcp,
     pipeline::{Gateway, GatewayHandle, GatewayParts, recover_sagas},
     seal::{KeyFile, Sealer},
-    source::{self, Discovery, ContentRejected, Source},
+    source::{self, ContentRejected, Discovery, Source},
     tls_metrics,
     trace::Tracer,
 };
@@ -72,8 +72,8 @@ pub enum Error {
     /// The admin listener cannot bind.
     #[error("cannot listen on the admin address {address}: {source}")]
     Admin {
-		/// The configured address.
-		address: SocketAddr,
+        /// The configured address.
+        address: SocketAddr,
         /// The operating system's error.
         source: std::io::Error,
     },
@@ -230,7 +230,8 @@ impl Assembly {
         let authenticator = Authenticator::open(config.authenticator()).await?;
         // Before the upstreams: a gateway that cannot lock the cache must not start child
         // processes.
-        let (cache, writer) = Cache::open(&config.registry.cache, config.registry.catalog_verifier())?;
+        let (cache, writer) =
+            Cache::open(&config.registry.cache, config.registry.catalog_verifier())?;
         let upstreams = Upstreams::start(&config.targets, config.limits);
         let staleness = StalenessMonitor::new(cache.clone(), config.registry.max_staleness);
         let catalog = cache.subscribe();
@@ -301,13 +302,16 @@ async fn open_admin(
         TcpListener::bind(address).await.map_err(|source| Error::Admin { address, source })?;
     let address = listener.local_addr()?;
     tracing::info!(%address, "listening for admin requests");
-    let listener = BoundListener { listener, tls, lanes, max_per_address: capacity::address_connections() };
+    let listener =
+        BoundListener { listener, tls, lanes, max_per_address: capacity::address_connections() };
     let routes = admin::guarded(routes, admin, address).merge(probes);
     Ok(Some((listener, layers::with_layers(routes))))
 }
 
 /// The result of the source's task, which ended before shutdown.
-fn rejected(ended: Result<Result<(), ContentRejected>, tokio::task::JoinError>) -> Result<(), Error> {
+fn rejected(
+    ended: Result<Result<(), ContentRejected>, tokio::task::JoinError>,
+) -> Result<(), Error> {
     match ended {
         Ok(outcome) => Ok(outcome?),
         Err(e) => std::panic::resume_unwind(e.into_panic()),
@@ -338,7 +342,8 @@ impl RunningGateway {
         let address = listener.listener.local_addr()?;
         let scheme = if listener.tls.is_some() { "https" } else { "http" };
         let abort = CancellationToken::new();
-        let serving = tokio::spawn(connections::serve(listener, router, (stop.clone(), abort.clone())));
+        let serving =
+            tokio::spawn(connections::serve(listener, router, (stop.clone(), abort.clone())));
         print_line(&format!("gateway-agent listening on {scheme}://{address} ({catalog})"));
         Ok(Self::with(serving, (stop, abort), (cache, writer)))
     }
@@ -370,7 +375,8 @@ impl RunningGateway {
     fn serve_admin(&self, listener: BoundListener, router: Router) -> JoinHandle<()> {
         let (stop, abort) = (self.stop_admin.clone(), CancellationToken::new());
         tokio::spawn(async move {
-            let mut serving = pin!(connections::serve(listener, router, (stop.clone(), abort.clone())));
+            let mut serving =
+                pin!(connections::serve(listener, router, (stop.clone(), abort.clone())));
             let late = async {
                 stop.cancelled().await;
                 sleep(ADMIN_DRAIN).await;

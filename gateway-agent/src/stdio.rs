@@ -50,8 +50,8 @@ fn check(args: &Args, bridge: &StdioArgs) -> Result<(), String> {
              remove one of them or its environment variable"
         )),
         (false, None) if !args.file().exists() => Err(format!(
-            "no gateway is configured, and {} does not exist: connect to a running gateway with \\
-			 --gateway URL, or start one in this process with --mcp-servers FILE or --config FILE",
+            "no gateway is configured, and {} does not exist: connect to a running gateway with \
+             --gateway URL, or start one in this process with --mcp-servers FILE or --config FILE",
             args.file().display()
         )),
         _ => Ok(()),

@@ -3,11 +3,11 @@
 //!
 //! Messages that do not decode or verify are rejected; the last valid catalog stays in effect.
 
-mod unsigned;
 mod clock;
 mod findings;
 mod incoming;
 mod snapshot;
+mod unsigned;
 
 use registry_core::{Revision, Scope, chain::Position, follower::CacheState};
 use registry_follow::{Follow, Follower, Heard, News, Refusal, Taken, shortened};
@@ -23,8 +23,8 @@ use crate::{cache::DiskState, feed::Feed};
 /// Maximum length of a disk error, in bytes; the API has the same limit.
 const DISK_BYTES: usize = 1024;
 /// The remedy if the gateway cannot continue from its cache.
-	const REMEDY: &str = "stop the gateway, delete its cache (with .previous and .log) and restart it, or \\
-						correct `registry.source`";
+const REMEDY: &str = "stop the gateway, delete its cache (with .previous and .log) and restart it, or \
+                        correct `registry.source`";
 /// The `User-Agent` of the gateway.
 pub const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
 
@@ -113,7 +113,9 @@ impl Follow for GatewayFollower {
         match heard {
             Heard::Live => {
                 let signed_at = self.incoming.signed_at();
-                if let Some(time) = signed_at.filter(|_| self.feed.catalog_verifier.requires_signature()) {
+                if let Some(time) =
+                    signed_at.filter(|_| self.feed.catalog_verifier.requires_signature())
+                {
                     self.clock.compare(time);
                 }
                 self.feed.live(self.incoming.age(), signed_at);

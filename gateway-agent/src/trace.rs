@@ -57,8 +57,8 @@ pub struct SpanRecord {
 /// The facts of a completed span.
 #[derive(Debug)]
 pub struct SpanSummary<'a> {
-	/// The called method.
-	pub method: &'static str,
+    /// The called method.
+    pub method: &'static str,
     /// The tool, prompt, resource or task.
     pub target: &'a str,
     /// The registered agent of the caller.

@@ -1,25 +1,25 @@
-//! Views: the tools that a caller can see. A view maps tool names to [`ServedTool`]s and contains the
-//! pages of `tools/list` as bytes.
+//! Views: the tools that a caller can see. A view maps tool names to [`ServedTool`]s and contains
+//! the pages of `tools/list` as bytes.
 //!
-//! Three layers are cached and invalidated separately: served tools (one tool version each), pages (a sequence
-//! of served tools) and views (one audience). Each is computed on first use.
+//! Three layers are cached and invalidated separately: served tools (one tool version each), pages
+//! (a sequence of served tools) and views (one audience). Each is computed on first use.
 
+mod backend;
+mod cell;
 mod composed;
 pub mod definition;
 mod hints;
 pub mod input;
-pub mod served_tool;
 mod order;
 pub mod pages;
 pub mod params;
-pub mod tool_cache;
-pub mod visible_servers;
-mod cell;
+pub mod served_tool;
 mod tasks;
 #[cfg(test)]
 mod tests;
+pub mod tool_cache;
 pub mod validators;
-mod backend;
+pub mod visible_servers;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -32,15 +32,15 @@ use gateway_upstream::Definitions;
 use registry_core::{Catalog, Entity, Key, Kind, Name, entity::DependencyTarget};
 use tokio::sync::watch;
 
+use self::{backend::RegisteredTools, cell::ViewCell, pages::Pages, tool_cache::ToolCache};
 pub use self::{
     composed::Composed,
     input::{InputSchema, ParamHeader},
-    served_tool::ServedTool,
     pages::{Cursor, Form, Listing},
-    visible_servers::VisibleServer,
+    served_tool::ServedTool,
     tasks::TaskSupport,
+    visible_servers::VisibleServer,
 };
-use self::{pages::Pages, tool_cache::ToolCache, cell::ViewCell, backend::RegisteredTools};
 use crate::{contract::Contracts, freshness::StalenessLevel, identity::usable_versions};
 
 /// The callers that share a view.
@@ -58,8 +58,8 @@ pub enum Audience {
 /// A catalog with the upstreams' definitions. A call uses one snapshot.
 #[derive(Debug)]
 pub struct Snapshot {
-		/// The registry's catalog.
-		pub catalog: Arc<Catalog>,
+    /// The registry's catalog.
+    pub catalog: Arc<Catalog>,
     /// The tools and features that upstreams list.
     pub definitions: Arc<Definitions>,
     serial: u64,
@@ -87,9 +87,11 @@ pub struct View {
 
 impl View {
     fn new(mut served_tools: Vec<Arc<ServedTool>>, previous: Option<&Self>) -> Self {
-        served_tools.sort_by(|a, b| (a.list_position(), a.name()).cmp(&(b.list_position(), b.name())));
-        let is_listed =
-            |served: &&Arc<ServedTool>| !served.is_quarantined() && served.missing_target().is_none();
+        served_tools
+            .sort_by(|a, b| (a.list_position(), a.name()).cmp(&(b.list_position(), b.name())));
+        let is_listed = |served: &&Arc<ServedTool>| {
+            !served.is_quarantined() && served.missing_target().is_none()
+        };
         let listed = served_tools.iter().filter(is_listed);
         let listed: Vec<_> = listed.cloned().collect();
         let mut hasher = DefaultHasher::new();
@@ -97,8 +99,10 @@ impl View {
             served.fingerprint().hash(&mut hasher);
         }
         let pages = Pages::new(&listed, previous.map(|view| &view.pages));
-        let takes_tasks = listed.iter().any(|served| served.task_support() != TaskSupport::Forbidden);
-        let served_tools = served_tools.into_iter().map(|served| (served.name().clone(), served)).collect();
+        let takes_tasks =
+            listed.iter().any(|served| served.task_support() != TaskSupport::Forbidden);
+        let served_tools =
+            served_tools.into_iter().map(|served| (served.name().clone(), served)).collect();
         let fingerprint = hasher.finish();
         Self { served_tools, pages, fingerprint, takes_tasks, read_only: OnceLock::new() }
     }

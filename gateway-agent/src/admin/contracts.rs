@@ -40,7 +40,8 @@ async fn accept(State(contracts): State<Arc<Contracts>>, body: Bytes) -> Respons
     let AcceptRequest { tool, live } = match serde_json::from_slice(&body) {
         Ok(accepted) => accepted,
         Err(e) => {
-            let message = format!("send {{\"tool\": \"tool/NAME@VERSION\", \"live\": DIGEST}}: {e}");
+            let message =
+                format!("send {{\"tool\": \"tool/NAME@VERSION\", \"live\": DIGEST}}: {e}");
             return error_response(StatusCode::BAD_REQUEST, &message);
         }
     };
@@ -48,7 +49,10 @@ async fn accept(State(contracts): State<Arc<Contracts>>, body: Bytes) -> Respons
     match accepted {
         Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
         Ok(Err(error)) => error_response(status(&error), &error.to_string()),
-        Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "internal error of the gateway; see its log"),
+        Err(_) => error_response(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal error of the gateway; see its log",
+        ),
     }
 }
 

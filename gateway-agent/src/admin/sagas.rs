@@ -44,7 +44,10 @@ async fn retry(State(handle): State<GatewayHandle>, body: Bytes) -> Response {
     let request: RetryRequest = match serde_json::from_slice(&body) {
         Ok(request) => request,
         Err(e) => {
-            return error_response(StatusCode::BAD_REQUEST, &format!("send {{\"saga\": \"ID\"}}: {e}"));
+            return error_response(
+                StatusCode::BAD_REQUEST,
+                &format!("send {{\"saga\": \"ID\"}}: {e}"),
+            );
         }
     };
     let status = match retry_saga(&handle.current(), &request.saga).await {

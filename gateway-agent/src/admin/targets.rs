@@ -86,9 +86,10 @@ struct TargetRequest {
 async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
     act(&body, |server| match upstreams.check(server) {
         Some(true) => StatusCode::ACCEPTED.into_response(),
-        Some(false) => {
-            error_response(StatusCode::CONFLICT, &format!("the target of {server} is stopped; start it first"))
-        }
+        Some(false) => error_response(
+            StatusCode::CONFLICT,
+            &format!("the target of {server} is stopped; start it first"),
+        ),
         None => unknown(server),
     })
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::error_response;
-use crate::trace::{SpanRecord, SpanKind, Tracer};
+use crate::trace::{SpanKind, SpanRecord, Tracer};
 
 /// Default number of listed traces.
 const LISTED: usize = 100;

@@ -25,7 +25,8 @@ const UPSTREAM_CALLS: &str = "gateway_upstream_calls_total";
 const UPSTREAM_SECONDS: &str = "gateway_upstream_call_duration_seconds";
 
 /// Metrics of registered tools.
-static TOOLS: LazyLock<LimitedLabels<ToolMeters>> = LazyLock::new(|| LimitedLabels::new(500, ToolMeters::new));
+static TOOLS: LazyLock<LimitedLabels<ToolMeters>> =
+    LazyLock::new(|| LimitedLabels::new(500, ToolMeters::new));
 /// Metrics of registered servers.
 static SERVERS: LazyLock<LimitedLabels<ServerMeters>> =
     LazyLock::new(|| LimitedLabels::new(100, ServerMeters::new));

@@ -72,7 +72,7 @@ pub enum InvalidEndpoint {
         "the token would be sent to {0} in plain text: use https://, or set --plaintext-token if \
          the network is trusted"
     )]
-		Plaintext(String),
+    Plaintext(String),
     /// The token cannot be read or sent.
     #[error("the token {0}")]
     Token(String),
@@ -87,8 +87,8 @@ pub enum InvalidEndpoint {
 /// Why a request has no response.
 #[derive(Debug)]
 pub(super) enum SendError {
-		/// The request was not sent.
-		NotSent(String),
+    /// The request was not sent.
+    NotSent(String),
     /// The request may have been processed.
     Unknown(String),
 }

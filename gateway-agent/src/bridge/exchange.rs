@@ -39,9 +39,15 @@ const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
 /// The outcome of one attempt.
 enum Attempt {
-    Answer { message: Bytes, headers: HeaderMap },
+    Answer {
+        message: Bytes,
+        headers: HeaderMap,
+    },
     /// The gateway rejected the request without processing it. `message` is its response.
-    Rejected { why: Remedy, message: Bytes },
+    Rejected {
+        why: Remedy,
+        message: Bytes,
+    },
 }
 
 /// The remedy after a rejection.
@@ -57,7 +63,11 @@ enum Remedy {
 
 impl Bridge {
     /// Returns the response, or `None` if the client cancelled the request.
-    pub(super) async fn exchange(&self, asked: &ClientRequest, slot: &RequestSlot) -> Option<Bytes> {
+    pub(super) async fn exchange(
+        &self,
+        asked: &ClientRequest,
+        slot: &RequestSlot,
+    ) -> Option<Bytes> {
         let asking = self.ask(asked, &slot.cancelled);
         let outcome = if asked.is_modern() {
             // Over HTTP, dropping the response cancels the request.
@@ -74,7 +84,11 @@ impl Bridge {
     }
 
     /// Like `exchange`, but shutdown of the bridge returns an error.
-    pub(super) async fn exchange_until_stop(&self, asked: &ClientRequest, slot: &RequestSlot) -> Option<Bytes> {
+    pub(super) async fn exchange_until_stop(
+        &self,
+        asked: &ClientRequest,
+        slot: &RequestSlot,
+    ) -> Option<Bytes> {
         if let Some(response) = self.stop.run_until_cancelled(self.exchange(asked, slot)).await {
             return response;
         }
@@ -85,7 +99,11 @@ impl Bridge {
         Some(failure.response(asked.id()))
     }
 
-    async fn ask(&self, asked: &ClientRequest, cancelled: &CancellationToken) -> Result<Bytes, BridgeError> {
+    async fn ask(
+        &self,
+        asked: &ClientRequest,
+        cancelled: &CancellationToken,
+    ) -> Result<Bytes, BridgeError> {
         let (mut tried, mut is_repeated, mut backoff) = (Vec::new(), false, backoff());
         loop {
             let snapshot = if asked.is_modern() || &*asked.method == "initialize" {
@@ -113,7 +131,8 @@ impl Bridge {
                 }
                 Err(failure) => failure,
             };
-            let is_lost = matches!(failure, BridgeError::Unknown { .. } | BridgeError::Unreachable { .. });
+            let is_lost =
+                matches!(failure, BridgeError::Unknown { .. } | BridgeError::Unreachable { .. });
             if is_lost && asked.acknowledged.load(Ordering::Relaxed) {
                 sleep(backoff.wait()).await;
             } else if matches!(failure, BridgeError::Unknown { .. })
@@ -261,11 +280,16 @@ impl Bridge {
     }
 
     /// Forwards a message of a stream. A response is returned instead.
-    pub(super) async fn deliver(&self, asked: Option<&ClientRequest>, event: Vec<u8>) -> Option<Bytes> {
+    pub(super) async fn deliver(
+        &self,
+        asked: Option<&ClientRequest>,
+        event: Vec<u8>,
+    ) -> Option<Bytes> {
         match jsonrpc::parse(&event, self.answer_limits()) {
             Ok(Message::Response(_)) => return Some(event.into()),
             Ok(Message::Notification(notification)) if notification.method == ACKNOWLEDGED => {
-                let is_known = |asked: &ClientRequest| asked.acknowledged.swap(true, Ordering::Relaxed);
+                let is_known =
+                    |asked: &ClientRequest| asked.acknowledged.swap(true, Ordering::Relaxed);
                 if asked.is_some_and(is_known) {
                     // The client already has an acknowledgment. Changes may have been missed in
                     // between.

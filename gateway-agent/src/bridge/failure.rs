@@ -15,8 +15,8 @@ use super::endpoint::SendError;
 pub(super) enum BridgeError {
     /// The request was not sent.
     #[error(
-		"cannot reach {gateway}: {reason}. Start the gateway or correct --gateway, then repeat the \\
-		 request; the bridge needs no restart"
+        "cannot reach {gateway}: {reason}. Start the gateway or correct --gateway, then repeat the \
+         request; the bridge needs no restart"
     )]
     Unreachable { gateway: String, reason: String },
     /// The connection was lost after the request was sent.
@@ -34,7 +34,7 @@ pub(super) enum BridgeError {
     /// The response exceeds the limit.
     #[error("the response of {gateway} exceeds {limit_bytes} bytes")]
     TooLong { gateway: String, limit_bytes: usize },
-		#[error("{gateway} did not respond with a JSON-RPC response: {reason}")]
+    #[error("{gateway} did not respond with a JSON-RPC response: {reason}")]
     NoResponse { gateway: String, reason: String },
 }
 
@@ -85,7 +85,7 @@ pub(super) enum LimitReached {
     #[error("the limit of {0} running requests is reached; wait for a response, then retry")]
     Requests(usize),
     #[error(
-		"the limit of {0} bytes for running requests is reached; wait for a response, then retry"
+        "the limit of {0} bytes for running requests is reached; wait for a response, then retry"
     )]
     Bytes(usize),
     #[error("a request with this id is still running; use a unique id for each request")]

@@ -55,7 +55,12 @@ pub(super) struct RequestSlot {
 }
 
 impl RunningRequests {
-    pub(super) fn begin(&self, id: &str, bytes: usize, kind: Kind) -> Result<RequestSlot, LimitReached> {
+    pub(super) fn begin(
+        &self,
+        id: &str,
+        bytes: usize,
+        kind: Kind,
+    ) -> Result<RequestSlot, LimitReached> {
         let mut table = lock(&self.0.table);
         if table.requests.len() >= REQUESTS {
             return Err(LimitReached::Requests(REQUESTS));
@@ -122,7 +127,10 @@ mod tests {
         let slots: Vec<_> = (0..REQUESTS)
             .map(|i| running.begin(&i.to_string(), 1, Kind::Stateless).unwrap())
             .collect();
-        assert_eq!(running.begin("x", 1, Kind::Stateless).unwrap_err(), LimitReached::Requests(REQUESTS));
+        assert_eq!(
+            running.begin("x", 1, Kind::Stateless).unwrap_err(),
+            LimitReached::Requests(REQUESTS)
+        );
         drop(slots);
         let large = running.begin("1", BYTES + 1, Kind::Session).unwrap();
         assert_eq!(running.begin("2", 1, Kind::Session).unwrap_err(), LimitReached::Bytes(BYTES));

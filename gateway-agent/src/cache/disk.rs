@@ -42,8 +42,8 @@ pub enum CacheError {
     Io {
         /// The failed operation.
         attempt: &'static str,
-		/// Path of the file.
-		path: PathBuf,
+        /// Path of the file.
+        path: PathBuf,
         /// The reason.
         source: io::Error,
     },
@@ -109,7 +109,7 @@ impl Disk {
             Ok(lock) => Some(lock),
             Err(CacheError::Io { attempt, path, source }) if is_unwritable(&source) => {
                 tracing::warn!(
-					"cannot {attempt} {}: {source}; the cache is used, but cannot be updated",
+                    "cannot {attempt} {}: {source}; the cache is used, but cannot be updated",
                     path.display()
                 );
                 None
@@ -136,7 +136,8 @@ impl Disk {
         let current = load_snapshot(&self.path, verify);
         self.is_current_valid = current.is_some();
         let previous = || load_snapshot(&beside(&self.path, ".previous"), verify);
-        let LoadedSnapshot { mut catalog, bytes: snapshot_bytes, age } = current.or_else(previous)?;
+        let LoadedSnapshot { mut catalog, bytes: snapshot_bytes, age } =
+            current.or_else(previous)?;
         self.age = age;
         let journal_bytes = self.replay(&mut catalog, verify);
         // A journal must not extend the previous snapshot.
@@ -189,10 +190,11 @@ impl Disk {
         }
         // After a failed write the files are in an unknown state and must be rewritten.
         let written = self.written.take();
-        self.written = Some(match written.and_then(|written| self.append(written, batch).transpose()) {
-            Some(appended) => appended?,
-            None => self.rewrite(&batch.catalog)?,
-        });
+        self.written =
+            Some(match written.and_then(|written| self.append(written, batch).transpose()) {
+                Some(appended) => appended?,
+                None => self.rewrite(&batch.catalog)?,
+            });
         self.set_time(batch.confirmed.map(Confirmed::age))
     }
 
@@ -211,7 +213,11 @@ impl Disk {
     }
 
     /// Appends the commits to the journal. `None`: the catalog must be rewritten.
-    fn append(&self, written: WrittenState, batch: &Batch) -> Result<Option<WrittenState>, CacheError> {
+    fn append(
+        &self,
+        written: WrittenState,
+        batch: &Batch,
+    ) -> Result<Option<WrittenState>, CacheError> {
         let Some((commits, length)) = batch.commits.as_ref().zip(written.journal_bytes) else {
             return Ok(None);
         };
@@ -232,7 +238,11 @@ impl Disk {
         }
         let path = beside(&self.path, ".log");
         append_synced(&path, &frames).map_err(failed("append to", &path))?;
-        Ok(Some(WrittenState { revision: catalog.revision(), journal_bytes: Some(length), ..written }))
+        Ok(Some(WrittenState {
+            revision: catalog.revision(),
+            journal_bytes: Some(length),
+            ..written
+        }))
     }
 
     fn rewrite(&mut self, catalog: &Catalog) -> Result<WrittenState, CacheError> {

@@ -96,8 +96,8 @@ impl Writer {
         metrics::counter!("gateway_cache_write_failures_total").increment(1);
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::error!(
-				"cannot write the cache to disk, a restart would load an older state; retrying every {} s: \\
-				 {reason}",
+                "cannot write the cache to disk, a restart would load an older state; retrying every {} s: \
+                 {reason}",
                 RETRY.as_secs(),
             );
         }

@@ -22,21 +22,33 @@ pub struct Args {
     #[arg(long, value_name = "FILE", env = "GATEWAY_CONFIG", global = true)]
     pub config: Option<PathBuf>,
     /// Address for callers; overrides `listen` [default: 127.0.0.1:7080]
-    #[arg(long, value_name = "ADDRESS:PORT", env = "GATEWAY_LISTEN")]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "GATEWAY_LISTEN", help_heading = "Listening")]
     pub listen: Option<SocketAddr>,
     /// Server certificate chain (PEM); overrides `tls.certFile`
-    #[arg(long, value_name = "FILE", env = "GATEWAY_TLS_CERT", requires = "tls_key")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "GATEWAY_TLS_CERT",
+        requires = "tls_key",
+        help_heading = "Listening"
+    )]
     pub tls_cert: Option<PathBuf>,
     /// Private key of the certificate (PEM); overrides `tls.keyFile`
-    #[arg(long, value_name = "FILE", env = "GATEWAY_TLS_KEY", requires = "tls_cert")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "GATEWAY_TLS_KEY",
+        requires = "tls_cert",
+        help_heading = "Listening"
+    )]
     pub tls_key: Option<PathBuf>,
     /// CA bundle (PEM) for client certificates, which are then required; overrides
     /// `tls.clientCaFile`
-    #[arg(long, value_name = "FILE", env = "GATEWAY_TLS_CLIENT_CA")]
+    #[arg(long, value_name = "FILE", env = "GATEWAY_TLS_CLIENT_CA", help_heading = "Listening")]
     pub tls_client_ca: Option<PathBuf>,
     /// Certificate revocation lists (PEM), one for each CA of the bundle; overrides
     /// `tls.clientCrlFile`
-    #[arg(long, value_name = "FILE", env = "GATEWAY_TLS_CLIENT_CRL")]
+    #[arg(long, value_name = "FILE", env = "GATEWAY_TLS_CLIENT_CRL", help_heading = "Listening")]
     pub tls_client_crl: Option<PathBuf>,
     /// Registry: `grpc(s)://host:port` (several servers: `grpc://a:7070,b:7070`),
     /// `http(s)://host/registry.json` or `file://path`; overrides `registry.source`
@@ -45,26 +57,58 @@ pub struct Args {
         value_name = "SOURCE",
         env = "GATEWAY_REGISTRY",
         hide_env_values = true,
-        global = true
+        global = true,
+        help_heading = "Registry"
     )]
     pub registry: Option<String>,
     /// File of MCP servers in the format of Claude Desktop, Cursor or VS Code; without a registry,
     /// the gateway serves the tools of these servers; overrides `mcpServers.file`
-    #[arg(long, value_name = "FILE", env = "GATEWAY_MCP_SERVERS", global = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "GATEWAY_MCP_SERVERS",
+        global = true,
+        help_heading = "MCP servers"
+    )]
     pub mcp_servers: Option<PathBuf>,
     /// When to prefix tool names with the server's name; overrides `mcpServers.prefix`
-    #[arg(long, value_name = "WHEN", env = "GATEWAY_TOOL_PREFIX", global = true)]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        env = "GATEWAY_TOOL_PREFIX",
+        global = true,
+        help_heading = "MCP servers"
+    )]
     pub tool_prefix: Option<ToolPrefix>,
     /// Directory of the discovered registry file and its cache [default: ./data]
-    #[arg(long, value_name = "DIR", env = "GATEWAY_DATA", global = true)]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "GATEWAY_DATA",
+        global = true,
+        help_heading = "MCP servers"
+    )]
     pub data: Option<PathBuf>,
     /// Follow only these entities and their dependencies: `agent/planner@1.2.0`, `agent/planner@*`,
     /// `team/*` or `tag:finance`; repeatable; overrides `registry.scope` and `registry.scopeFile`
-    #[arg(long, value_name = "ROOT", env = "GATEWAY_SCOPE", value_delimiter = ',', global = true)]
+    #[arg(
+        long,
+        value_name = "ROOT",
+        env = "GATEWAY_SCOPE",
+        value_delimiter = ',',
+        global = true,
+        help_heading = "Registry"
+    )]
     pub scope: Vec<String>,
     /// Public key that must have signed the catalog, as printed by `registryctl audit key`;
     /// overrides `registry.key`
-    #[arg(long, value_name = "KEY", env = "GATEWAY_REGISTRY_KEY", global = true)]
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "GATEWAY_REGISTRY_KEY",
+        global = true,
+        help_heading = "Registry"
+    )]
     pub registry_key: Option<String>,
     /// Bearer token for the registry; `registry.tokenFile` is the alternative
     #[arg(
@@ -73,20 +117,40 @@ pub struct Args {
         hide = true,
         env = "GATEWAY_REGISTRY_TOKEN",
         hide_env_values = true,
-        global = true
+        global = true,
+        help_heading = "Registry"
     )]
     pub registry_token: Option<Secret>,
     /// Cache file; overrides `registry.cache` [default: ./cache/registry-v2.json]
-    #[arg(long, value_name = "FILE", env = "GATEWAY_CACHE", global = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "GATEWAY_CACHE",
+        global = true,
+        help_heading = "Registry"
+    )]
     pub cache: Option<PathBuf>,
     /// Name of this gateway in the registry [default: the host name]
-    #[arg(long, value_name = "NAME", env = "GATEWAY_NAME", global = true)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "GATEWAY_NAME",
+        global = true,
+        help_heading = "Registry"
+    )]
     pub name: Option<String>,
     /// Allow listening beyond loopback without client certificates
-    #[arg(long, env = "GATEWAY_INSECURE")]
+    #[arg(long, env = "GATEWAY_INSECURE", help_heading = "Listening")]
     pub insecure: bool,
     /// Log filter: error, warn, info, debug, trace, or per module `gateway_agent::sync=debug`
-    #[arg(long, value_name = "FILTER", env = "GATEWAY_LOG", default_value = "info", global = true)]
+    #[arg(
+        long,
+        value_name = "FILTER",
+        env = "GATEWAY_LOG",
+        default_value = "info",
+        global = true,
+        help_heading = "Logs"
+    )]
     pub log: String,
     /// Log format on standard error
     #[arg(
@@ -94,7 +158,8 @@ pub struct Args {
         value_name = "FORMAT",
         env = "GATEWAY_LOG_FORMAT",
         default_value = "text",
-        global = true
+        global = true,
+        help_heading = "Logs"
     )]
     pub log_format: LogFormat,
     /// Check the configuration, and its targets against the registry file or cache, then exit
@@ -186,7 +251,8 @@ impl Args {
     fn parser() -> clap::Command {
         let mut command = Self::command();
         command.build();
-        let is_gateway_flag = |arg: &Arg| !matches!(arg.get_id().as_str(), "path" | "force" | "help");
+        let is_gateway_flag =
+            |arg: &Arg| !matches!(arg.get_id().as_str(), "path" | "force" | "help");
         command.mut_subcommand("config", |config| {
             let config = config.mut_args(|arg| {
                 let is_hidden = is_gateway_flag(&arg);

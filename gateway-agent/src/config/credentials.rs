@@ -28,8 +28,8 @@ pub(super) fn read_section(
     }
     let has_token = credentials.token.is_some();
     if has_token && !allows_plaintext && source.is_some_and(|source| !is_private(source)) {
-		let message = "the token would cross the network in plain text; use grpcs:// or \\
-					   https://, or set `plaintextToken: true` if the network is trusted";
+        let message = "the token would cross the network in plain text; use grpcs:// or \
+                       https://, or set `plaintextToken: true` if the network is trusted";
         problems.at(0, "registry.source", message.to_owned());
     }
     credentials

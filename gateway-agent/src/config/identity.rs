@@ -10,7 +10,7 @@ use registry_jwt::{ASYMMETRIC, Algorithm, Settings, Source};
 use super::read::{Field, Section};
 use crate::identity::{
     certificate::SpiffePattern,
-    settings::{ApiKeyConfig, CertificatesConfig, IdentityConfig, JwtConfig, AuthenticationConfig},
+    settings::{ApiKeyConfig, AuthenticationConfig, CertificatesConfig, IdentityConfig, JwtConfig},
 };
 
 const DEFAULT_ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
@@ -19,7 +19,10 @@ const DEFAULT_CLAIMS: [&str; 2] = ["agent", "agent_name"];
 /// Maximum number of API keys. Every request with a key is compared with all of them.
 const KEYS: usize = 1_000;
 
-pub(super) fn read(root: &Section<'_>, requires_certificates: bool) -> (IdentityConfig, AuthenticationConfig) {
+pub(super) fn read(
+    root: &Section<'_>,
+    requires_certificates: bool,
+) -> (IdentityConfig, AuthenticationConfig) {
     let section = root.section("identity");
     let default = IdentityConfig::default();
     let claims = IdentityConfig {
@@ -58,19 +61,22 @@ fn check(
         && !believes_headers
     {
         section.problem(
-			"`required` rejects every caller: no authentication method is configured; add `jwt`, \\
-			 `apiKeys`, `mtls` or `trustedProxies`",
+            "`required` rejects every caller: no authentication method is configured; add `jwt`, \
+             `apiKeys`, `mtls` or `trustedProxies`",
         );
     }
     if !authentication.scopes.is_empty() && !authentication.accepts_bearer_tokens() {
         section.problem("`scopes` needs `jwt` or `apiKeys`, the only credentials with scopes");
     }
-    let named = authentication.scopes.values().chain(authentication.implied_scopes.values()).flatten();
+    let named =
+        authentication.scopes.values().chain(authentication.implied_scopes.values()).flatten();
     let keys = authentication.api_keys.iter().flat_map(|key| &key.scopes);
     let required = authentication.jwt.iter().flat_map(|jwt| &jwt.required_scopes);
     for scope in named.chain(authentication.implied_scopes.keys()).chain(keys).chain(required) {
         if !is_scope(scope) {
-            section.problem(format!("`{scope}` is not a scope: use visible ASCII without `\"` and `\\`"));
+            section.problem(format!(
+                "`{scope}` is not a scope: use visible ASCII without `\"` and `\\`"
+            ));
         }
     }
 }
@@ -156,9 +162,10 @@ fn keys(text: &str) -> Result<Source, String> {
 }
 
 fn algorithm(text: &str) -> Result<Algorithm, String> {
-    Algorithm::from_str(text).ok().filter(|found| ASYMMETRIC.contains(found)).ok_or_else(|| {
-        format!("`{text}` is not supported; use one of {ASYMMETRIC:?}")
-    })
+    Algorithm::from_str(text)
+        .ok()
+        .filter(|found| ASYMMETRIC.contains(found))
+        .ok_or_else(|| format!("`{text}` is not supported; use one of {ASYMMETRIC:?}"))
 }
 
 fn api_keys(section: &Section<'_>) -> Vec<ApiKeyConfig> {
@@ -171,7 +178,9 @@ fn api_keys(section: &Section<'_>) -> Vec<ApiKeyConfig> {
 
 fn api_key(item: &Field<'_>) -> Option<ApiKeyConfig> {
     let section = item.section();
-    let agent = section.require("agent", "set it to the agent that uses the key").and_then(|field| field.text());
+    let agent = section
+        .require("agent", "set it to the agent that uses the key")
+        .and_then(|field| field.text());
     let version = section.find("version").and_then(|field| field.text());
     let digest = match (section.find("sha256"), section.find("keyFile")) {
         (Some(field), None) => field.parse(|text| {
@@ -199,7 +208,9 @@ fn certificates(section: Section<'_>) -> CertificatesConfig {
     let spiffe = section.find("spiffe").map(|field| field.parse(SpiffePattern::parse));
     let subject = section.switch("subject", false);
     if spiffe.is_none() && !subject {
-        section.problem("selects no name of the certificate; set `spiffe: PATTERN` or `subject: true`");
+        section.problem(
+            "selects no name of the certificate; set `spiffe: PATTERN` or `subject: true`",
+        );
     }
     section.finish();
     CertificatesConfig { spiffe: spiffe.flatten(), subject }

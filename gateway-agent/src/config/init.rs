@@ -24,10 +24,10 @@ pub enum InitError {
     /// The file system reported an error.
     #[error("cannot write {}: {source}", .path.display())]
     Io {
-		/// Path of the file.
-		path: PathBuf,
-		/// Error of the file system.
-		source: io::Error,
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the file system.
+        source: io::Error,
     },
 }
 
@@ -57,8 +57,8 @@ pub fn init(args: &InitArgs) -> Result<(), InitError> {
     let path = args.path.display();
     eprintln!("written: {path}");
     eprintln!(
-		"next: set `registry.source` in it, then run `gateway-agent --config {path} --check`; or \\
-		 run it with `--mcp-servers FILE` instead of a registry"
+        "next: set `registry.source` in it, then run `gateway-agent --config {path} --check`; or \
+         run it with `--mcp-servers FILE` instead of a registry"
     );
     Ok(())
 }

@@ -17,8 +17,8 @@ use registry_core::{
 use registry_tls::ServerFiles;
 
 use super::{
-    Args, CONTRACT_MODES, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_REQUEST_BYTES, InvalidConfig, Problem,
-    RegistryConfig, VIOLATION_MODES, credentials, identity, mcp_servers,
+    Args, CONTRACT_MODES, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_REQUEST_BYTES, InvalidConfig,
+    Problem, RegistryConfig, VIOLATION_MODES, credentials, identity, mcp_servers,
     problem::Problems,
     reach,
     read::Section,
@@ -199,8 +199,8 @@ fn listen(
     let requires_certificates = tls.is_some_and(|tls| tls.client_ca.is_some());
     if !listen.ip().is_loopback() && !requires_certificates && !args.insecure {
         let message = format!(
-			"{listen} can be reached from other machines, and callers need no certificate; set \\
-			 `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure"
+            "{listen} can be reached from other machines, and callers need no certificate; set \
+             `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure"
         );
         problems.at(0, "listen", message);
     }
@@ -220,8 +220,8 @@ fn registry(
     } else if has_servers && section.find("source").is_none() {
         Some(Source::Discovered)
     } else {
-		let help = "set it to grpc(s)://host:port, http(s)://host/registry.json or file://path, or \\
-					start with --mcp-servers FILE";
+        let help = "set it to grpc(s)://host:port, http(s)://host/registry.json or file://path, or \
+                    start with --mcp-servers FILE";
         section.require("source", help).and_then(|field| field.parse(str::parse))
     };
     section.allow("source");
@@ -260,7 +260,11 @@ fn startup(validation: &Section<'_>) -> StartupValidation {
     let default = StartupValidation::default();
     let startup = StartupValidation {
         missing_entity: section.choice("missingEntity", FINDING_MODES, default.missing_entity),
-        deprecated_entity: section.choice("deprecatedEntity", FINDING_MODES, default.deprecated_entity),
+        deprecated_entity: section.choice(
+            "deprecatedEntity",
+            FINDING_MODES,
+            default.deprecated_entity,
+        ),
         unused_schema: section.choice("unusedSchema", FINDING_MODES, default.unused_schema),
     };
     section.finish();
@@ -272,7 +276,11 @@ fn runtime(validation: &Section<'_>) -> (RuntimeValidation, Vec<ToolValidation>)
     let default = RuntimeValidation::default();
     let undeclared = default.undeclared_dependency;
     let runtime = RuntimeValidation {
-        input_validation: section.choice("inputValidation", VIOLATION_MODES, default.input_validation),
+        input_validation: section.choice(
+            "inputValidation",
+            VIOLATION_MODES,
+            default.input_validation,
+        ),
         output_validation: section.choice(
             "outputValidation",
             VIOLATION_MODES,
@@ -327,9 +335,9 @@ fn limits(root: &Section<'_>) -> Limits {
     let needed = request_bytes.saturating_add(upstream.response_bytes).saturating_mul(4);
     if buffered_bytes < needed {
         section.problem(format!(
-			"bufferedBytes is {buffered_bytes}, and one caller can use a quarter of it, which is less than \\
-			 a request and its result can take; set it to at least {needed}, or lower requestBytes or \\
-			 responseBytes"
+            "bufferedBytes is {buffered_bytes}, and one caller can use a quarter of it, which is less than \
+             a request and its result can take; set it to at least {needed}, or lower requestBytes or \
+             responseBytes"
         ));
     }
     section.finish();

@@ -55,8 +55,7 @@ pub(super) fn read(problems: &Problems, root: &Section<'_>, args: &Args) -> Opti
     };
     let name = file.display();
     let text = read_text(&file, mcp_servers::FILE_BYTES);
-    let text =
-        text.map_err(|e| problems.at(0, field, format!("cannot read {name}: {e}"))).ok()?;
+    let text = text.map_err(|e| problems.at(0, field, format!("cannot read {name}: {e}"))).ok()?;
     let parents = ancestors::for_children(&file);
     let parents =
         parents.map_err(|e| problems.at(0, field, format!("cannot read {name}: {e}"))).ok()?;
@@ -91,7 +90,10 @@ impl Servers {
         for target in found {
             if configured.contains(&target.server.name) {
                 let name = &target.server.name;
-                skipped.push(format!("{}: {name}: `targets` already has this server; remove one of them", file.display()));
+                skipped.push(format!(
+                    "{}: {name}: `targets` already has this server; remove one of them",
+                    file.display()
+                ));
                 continue;
             }
             servers.push(DiscoveredServer {

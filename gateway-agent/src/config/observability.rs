@@ -43,7 +43,9 @@ fn read_token(file: &Path) -> Result<AdminToken, String> {
     let text = read_text(file, TOKEN_FILE_BYTES).map_err(|e| format!("cannot be read: {e}"))?;
     let token = text.trim();
     if token.len() < TOKEN_BYTES || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(format!("must contain one token of at least {TOKEN_BYTES} visible ASCII characters"));
+        return Err(format!(
+            "must contain one token of at least {TOKEN_BYTES} visible ASCII characters"
+        ));
     }
     Ok(AdminToken::new(token))
 }

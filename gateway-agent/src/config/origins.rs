@@ -11,8 +11,8 @@ pub(super) fn origin(text: &str) -> Result<String, String> {
     match text.split_once("://") {
         Some((scheme, rest)) if is_scheme(scheme) && is_authority(rest) => Ok(text.to_owned()),
         _ => Err(format!(
-			"`{text}` is not an origin; use scheme, host and optional port, such as \\
-			 https://app.example.com, without a path"
+            "`{text}` is not an origin; use scheme, host and optional port, such as \
+             https://app.example.com, without a path"
         )),
     }
 }

@@ -28,8 +28,8 @@ impl fmt::Display for Problem {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidConfig {
     pub file: PathBuf,
-	/// All problems, in the order of the file.
-	pub problems: Vec<Problem>,
+    /// All problems, in the order of the file.
+    pub problems: Vec<Problem>,
 }
 
 impl std::error::Error for InvalidConfig {}

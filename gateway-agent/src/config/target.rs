@@ -59,8 +59,8 @@ pub(super) fn read(root: &Section<'_>, authentication: &AuthenticationConfig) ->
             && owner != name
         {
             item.problem(format!(
-				"{name} and {owner} have the same prefix `{}`, so their tools and prompts would have equal \\
-				 names; set another `prefix` for one of them",
+                "{name} and {owner} have the same prefix `{}`, so their tools and prompts would have equal \
+                 names; set another `prefix` for one of them",
                 target.prefix.as_str()
             ));
         }
@@ -77,9 +77,10 @@ fn target(item: &Field<'_>) -> Option<TargetConfig> {
     let section = item.section();
     let agent = section.find("agent");
     let is_agent = agent.is_some();
-    let name = agent.or_else(|| section.require("server", "set it to the name of a registered server"));
-    let version =
-        section.require("version", "set it to an exact version, or to \"*\" for all other versions");
+    let name =
+        agent.or_else(|| section.require("server", "set it to the name of a registered server"));
+    let version = section
+        .require("version", "set it to an exact version, or to \"*\" for all other versions");
     let server = id(if is_agent { Kind::Agent } else { Kind::Server }, name, version);
     // Agents expose no names, so a prefix has no effect.
     let prefix = (!is_agent).then(|| section.find("prefix")).flatten();
@@ -110,7 +111,9 @@ fn exposure(text: &str) -> Result<Exposure, String> {
 
 fn prefix(text: &str) -> Result<Prefix, String> {
     Prefix::parse(text).ok_or_else(|| {
-        format!("`{text}` is not a prefix; use a letter, followed by letters, digits, dots and hyphens")
+        format!(
+            "`{text}` is not a prefix; use a letter, followed by letters, digits, dots and hyphens"
+        )
     })
 }
 
@@ -167,8 +170,8 @@ pub(super) fn endpoint(text: &str) -> Result<String, String> {
     if authority.is_some_and(|authority| authority.as_str().contains('@')) {
         let shown = redact_url(text);
         return Err(format!(
-			"the URL of {shown} contains a user and a password; remove them, and set \\
-			 `headers: {{ authorization: … }}` instead"
+            "the URL of {shown} contains a user and a password; remove them, and set \
+             `headers: {{ authorization: … }}` instead"
         ));
     }
     let good = uri.is_some_and(|uri| {

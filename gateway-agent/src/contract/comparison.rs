@@ -13,7 +13,7 @@ use registry_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::definition::{Fingerprint, DefinitionPart, digest_of_value};
+use super::definition::{DefinitionPart, Fingerprint, digest_of_value};
 
 /// Maximum length of a stored description, in characters.
 const KEPT_CHARS: usize = 300;
@@ -108,10 +108,10 @@ impl From<Class> for DriftClass {
 /// A difference of one part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Drift {
-	/// The part.
-	pub part: DefinitionPart,
-	/// The worst class of its differences.
-	pub class: DriftClass,
+    /// The part.
+    pub part: DefinitionPart,
+    /// The worst class of its differences.
+    pub class: DriftClass,
     /// The worst difference.
     pub what: String,
 }
@@ -119,8 +119,8 @@ pub struct Drift {
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContractStatus {
-	/// State of the contract.
-	pub state: ContractState,
+    /// State of the contract.
+    pub state: ContractState,
     /// The live definition.
     pub live: Option<Fingerprint>,
     /// The differences by part.
@@ -128,7 +128,7 @@ pub struct ContractStatus {
     /// Whether an operator accepted the live definition.
     pub is_accepted: bool,
     /// Whether it differs and was not accepted.
-	pub is_broken: bool,
+    pub is_broken: bool,
 }
 
 /// The inputs of a comparison. Equal inputs have equal results.
@@ -239,7 +239,8 @@ impl<'a> Comparison<'a> {
         let definition = self.live.and_then(|live| serde_json::from_str(live.get()).ok());
         let mut worst = BTreeMap::<DefinitionPart, Drift>::new();
         for found in compare_tool(self.catalog, self.tool, &definition.unwrap_or_default()) {
-            let Some(part) = DefinitionPart::at(&found.pointer).filter(|part| own.contains(part)) else {
+            let Some(part) = DefinitionPart::at(&found.pointer).filter(|part| own.contains(part))
+            else {
                 continue;
             };
             let class = DriftClass::from(found.class);

@@ -113,13 +113,15 @@ impl Fingerprint {
 
     /// The fingerprint without parts that earlier releases ignored.
     pub(super) fn without_later_parts(&self) -> Self {
-        let is_earlier = |(part, _): &(&DefinitionPart, &Digest)| !DefinitionPart::LATER.contains(part);
+        let is_earlier =
+            |(part, _): &(&DefinitionPart, &Digest)| !DefinitionPart::LATER.contains(part);
         Self(self.0.iter().filter(is_earlier).map(|(part, digest)| (*part, *digest)).collect())
     }
 
     /// Adds the parts that earlier releases ignored.
     pub(super) fn add_later_parts(&mut self, seen: &Self) {
-        let later = DefinitionPart::LATER.into_iter().filter_map(|part| Some((part, seen.part(part)?)));
+        let later =
+            DefinitionPart::LATER.into_iter().filter_map(|part| Some((part, seen.part(part)?)));
         self.0.extend(later);
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use metrics::{counter, gauge};
 
 use super::{
+    comparison::{ContractState, ContractStatus, DriftClass},
     definition::DefinitionPart,
-    comparison::{DriftClass, ContractStatus, ContractState},
 };
 
 const TOOLS: &str = "gateway_contract_tools";
@@ -31,7 +31,9 @@ pub(super) fn set<'a>(compared: impl Iterator<Item = &'a ContractStatus>, quaran
         let tools = states.get(&state).copied().unwrap_or_default();
         gauge!(TOOLS, "state" => state.as_str()).set(tools);
     }
-    for (part, class) in DefinitionPart::ALL.into_iter().flat_map(|p| DriftClass::ALL.map(|c| (p, c))) {
+    for (part, class) in
+        DefinitionPart::ALL.into_iter().flat_map(|p| DriftClass::ALL.map(|c| (p, c)))
+    {
         let tools = parts.get(&(part, class)).copied().unwrap_or_default();
         gauge!(DRIFT, "part" => part.as_str(), "class" => class.as_str()).set(tools);
     }

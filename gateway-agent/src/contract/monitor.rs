@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Contracts,
-    comparison::{DriftClass, ContractStatus, LiveTools, ContractState},
+    comparison::{ContractState, ContractStatus, DriftClass, LiveTools},
     metric,
 };
 use crate::identity::is_usable;
@@ -115,7 +115,11 @@ impl Contracts {
             let Some(record) = catalog.find(tool) else { continue };
             let source = record.document.entity().as_tool().and_then(|tool| tool.source());
             if let Some(source) = source {
-                self.evaluate(catalog, record, LiveTools::for_server(definitions, &source.server_key()));
+                self.evaluate(
+                    catalog,
+                    record,
+                    LiveTools::for_server(definitions, &source.server_key()),
+                );
             }
         }
         self.observed.prune(catalog);
@@ -165,7 +169,7 @@ impl ContractMonitor {
                 metrics::counter!("gateway_cache_write_failures_total").increment(1);
                 if !was_failing {
                     tracing::error!(
-						"cannot write the pins of tool contracts to disk, retrying every {} s: {e}",
+                        "cannot write the pins of tool contracts to disk, retrying every {} s: {e}",
                         RETRY.as_secs()
                     );
                 }
@@ -209,8 +213,8 @@ impl ContractMonitor {
                 continue;
             }
             tracing::warn!(
-				"{field} names {tool}, which the catalog does not contain; \\
-				 correct the name, or ignore this warning if the tool will be registered later"
+                "{field} names {tool}, which the catalog does not contain; \
+                 correct the name, or ignore this warning if the tool will be registered later"
             );
         }
     }

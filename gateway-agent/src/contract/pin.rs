@@ -9,8 +9,8 @@ use registry_core::{Catalog, Digest, Key, Record, Revision};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    compare_with_pins::{ComparisonResult, ContractState, ContractStatus, Drift, DriftClass},
     definition::Fingerprint,
-    compare_with_pins::{Drift, DriftClass, ComparisonResult, ContractStatus, ContractState},
 };
 
 /// Maximum number of pins. Tools beyond it are not trusted.
@@ -77,7 +77,12 @@ impl Pins {
     }
 
     /// Completes a comparison by the pins, and pins new definitions.
-    pub(super) fn compare_with_pins(&mut self, catalog: &Catalog, record: &Record, found: ComparisonResult) -> ContractStatus {
+    pub(super) fn compare_with_pins(
+        &mut self,
+        catalog: &Catalog,
+        record: &Record,
+        found: ComparisonResult,
+    ) -> ContractStatus {
         if std::mem::take(&mut self.is_lost) {
             self.content.distrusted_up_to = catalog.revision();
             self.is_unsaved = true;
@@ -93,7 +98,13 @@ impl Pins {
         if is_provisional {
             let is_broken = !drift.is_empty();
             let state = if is_broken { ContractState::Drifted } else { state };
-            return ContractStatus { state, live: Some(live), drift, is_accepted: false, is_broken };
+            return ContractStatus {
+                state,
+                live: Some(live),
+                drift,
+                is_accepted: false,
+                is_broken,
+            };
         }
         let is_first = record.registered > self.content.distrusted_up_to && self.has_room(catalog);
         let mut pin = pin.unwrap_or_else(|| Pin {

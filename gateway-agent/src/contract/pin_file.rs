@@ -58,9 +58,9 @@ impl PinFile {
             Err(e) => {
                 tracing::error!(
                     path = %path.display(),
-					"the pin file is rejected: {e}. The first seen definitions are unknown: tools with \\
-					 `contractDrift: quarantine` and unregistered parts stay quarantined until their \\
-					 definitions are accepted or newer versions are registered"
+                    "the pin file is rejected: {e}. The first seen definitions are unknown: tools with \
+                     `contractDrift: quarantine` and unregistered parts stay quarantined until their \
+                     definitions are accepted or newer versions are registered"
                 );
                 Pins::lost()
             }

@@ -9,8 +9,8 @@ use registry_core::{Digest, Key};
 use serde::Serialize;
 
 use super::{
-    comparison::{Drift, ContractStatus, ContractState},
-    observed::{ViolationCounters, ViolationCounter},
+    comparison::{ContractState, ContractStatus, Drift},
+    observed::{ViolationCounter, ViolationCounters},
 };
 
 /// Maximum number of listed tools.
@@ -60,13 +60,15 @@ impl ContractReport {
         let mut states: BTreeMap<_, _> =
             ContractState::ALL.map(|state| (state.as_str(), 0_usize)).into_iter().collect();
         let (mut quarantined, mut tools) = (0, Vec::new());
-        let is_looked_at = |(tool, _): &(&Key, &ContractStatus)| rules.of(tool).contract != Mode::Ignore;
+        let is_looked_at =
+            |(tool, _): &(&Key, &ContractStatus)| rules.of(tool).contract != Mode::Ignore;
         for (tool, status) in compared.filter(is_looked_at) {
             *states.entry(status.state.as_str()).or_default() += 1;
             let is_quarantined = status.is_broken && rules.of(tool).contract == Mode::Error;
             quarantined += usize::from(is_quarantined);
             let observed = noted.remove(tool);
-            let matches_contract = matches!(status.state, ContractState::Unchanged | ContractState::Pending);
+            let matches_contract =
+                matches!(status.state, ContractState::Unchanged | ContractState::Pending);
             if matches_contract && !is_quarantined && observed.is_none() {
                 continue;
             }

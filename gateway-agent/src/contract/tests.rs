@@ -113,7 +113,11 @@ fn lower_version_definition_is_not_pinned() {
     let (lower, own) = (live("Adds", &numbers("number")), live("Adds up", &numbers("number")));
     assert_eq!(at_previous(&lower).state, ContractState::Unchanged);
     assert!(at_previous(&live("Adds", &numbers("integer"))).is_broken);
-    assert_eq!(look(&contracts, &known, &own).state, ContractState::Unchanged, "the first of its own target");
+    assert_eq!(
+        look(&contracts, &known, &own).state,
+        ContractState::Unchanged,
+        "the first of its own target"
+    );
     assert_eq!(look(&contracts, &known, &lower).state, ContractState::Drifted);
 }
 
@@ -131,7 +135,11 @@ fn unregistered_parts_are_pinned() {
     let otherwise = r#"{"inputSchema":{"properties":{"a":{"type":"number"}},"type":"object"},
         "description":"\u0041dds","name":"t"}"#;
     let otherwise = serde_json::from_str(otherwise).unwrap();
-    assert_eq!(look(&contracts, &known, &otherwise).state, ContractState::Unchanged, "written otherwise");
+    assert_eq!(
+        look(&contracts, &known, &otherwise).state,
+        ContractState::Unchanged,
+        "written otherwise"
+    );
     assert_eq!(drift(&look(&contracts, &known, &other)), [("description", "changed")]);
     assert!(of(None).is_broken && of(Some(&empty)).is_broken, "until it is heard again");
     assert!(!look(&contracts, &known, &first).is_broken);
@@ -163,7 +171,10 @@ fn ambiguous_schema_is_compared_as_text() {
         format!(r#"{{"name":"t","inputSchema":{{"title":"{a}","type":"object","title":"b"}}}}"#)
     };
     let raw = |a| serde_json::value::RawValue::from_string(text(a)).unwrap();
-    assert_ne!(Fingerprint::from_definition(&raw("good")), Fingerprint::from_definition(&raw("evil")));
+    assert_ne!(
+        Fingerprint::from_definition(&raw("good")),
+        Fingerprint::from_definition(&raw("evil"))
+    );
 }
 
 #[test]

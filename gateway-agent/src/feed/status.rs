@@ -42,8 +42,8 @@ impl fmt::Display for SourceState {
 /// A state and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceReport {
-	/// The current state.
-	pub state: SourceState,
+    /// The current state.
+    pub state: SourceState,
     /// The reason, unless the state is live.
     pub reason: Option<String>,
 }

@@ -17,14 +17,14 @@ use registry_core::Name;
 use registry_jwt::{InvalidFile, UnknownKey, Verifier};
 use serde_json::json;
 
-use super::settings::{AuthenticatorConfig, IdentityConfig, AuthenticationConfig};
+use super::settings::{AuthenticationConfig, AuthenticatorConfig, IdentityConfig};
 use super::{
     ClientInfo, audit_events,
-    challenge::{Challenge, AuthenticationError},
-    single_value,
-    credential::{self, PeerCertificate, Credential},
+    challenge::{AuthenticationError, Challenge},
+    credential::{self, Credential, PeerCertificate},
     read_claim,
     scope::GrantedScopes,
+    single_value,
 };
 use crate::buffers;
 
@@ -131,7 +131,10 @@ impl Authenticator {
     }
 
     /// Authenticates a request.
-    pub(crate) async fn authenticate(&self, parts: &Parts) -> Result<Authentication, AuthenticationError> {
+    pub(crate) async fn authenticate(
+        &self,
+        parts: &Parts,
+    ) -> Result<Authentication, AuthenticationError> {
         let bearer = self.bearer(parts).await?;
         let certificate = self.certificate(parts);
         let grants = self.grants(parts, bearer.as_ref());
@@ -144,7 +147,9 @@ impl Authenticator {
         let is_identified = matches!(claim, HeaderClaim::Agent { .. } | HeaderClaim::Proven { .. });
         if self.authentication.required && !is_identified {
             audit_events::credentials(peer(parts), "no credentials");
-            return Err(AuthenticationError::Missing(self.challenge(self.metadata_url(parts), &[])));
+            return Err(AuthenticationError::Missing(
+                self.challenge(self.metadata_url(parts), &[]),
+            ));
         }
         let subject = match self.secret(&parts.headers) {
             Ok(Some(Secret::Bearer(token))) if has_subject => SubjectToken::new(&claim, token),
@@ -218,7 +223,8 @@ impl Authenticator {
         if credential.auth_method == super::Evidence::Token
             && !credential.granted.contains_all(self.required_scopes().iter().map(String::as_str))
         {
-            let refusal = AuthenticationError::Insufficient(self.challenge(self.metadata_url(parts), &[]));
+            let refusal =
+                AuthenticationError::Insufficient(self.challenge(self.metadata_url(parts), &[]));
             audit_events::scopes(peer(parts), (&claim(credential, None), &refusal), None);
             return Err(refusal);
         }

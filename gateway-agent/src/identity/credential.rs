@@ -8,7 +8,9 @@ use serde_json::Value;
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
 use super::scope::GrantedScopes;
-use crate::identity::settings::{ApiKeyConfig, CertificatesConfig, JwtConfig, AuthenticationConfig};
+use crate::identity::settings::{
+    ApiKeyConfig, AuthenticationConfig, CertificatesConfig, JwtConfig,
+};
 
 /// The name in the connection's client certificate, or why it has none.
 #[derive(Debug, Clone)]
@@ -69,7 +71,11 @@ pub(super) fn of_key(config: &AuthenticationConfig, key: &str) -> Option<Credent
 }
 
 /// Evaluates the claims of a valid token.
-pub(super) fn of_claims(config: &AuthenticationConfig, jwt: &JwtConfig, claims: &Value) -> Credential {
+pub(super) fn of_claims(
+    config: &AuthenticationConfig,
+    jwt: &JwtConfig,
+    claims: &Value,
+) -> Credential {
     let text = |name: &str| find(claims, name).and_then(Value::as_str);
     let version = jwt.version_claim.as_deref().and_then(text).map(Into::into);
     // The first claim with a value decides, so that a malformed one is not replaced by a later one.

@@ -40,7 +40,10 @@ mod tests {
         ]);
         let granted = |scopes| GrantedScopes::new(list(scopes), &implied);
         assert!(granted(&["admin"]).contains_all(["read", "write", "admin"]));
-        assert!(granted(&["read"]).contains_all(["read"]) && !granted(&["read"]).contains_all(["write"]));
+        assert!(
+            granted(&["read"]).contains_all(["read"])
+                && !granted(&["read"]).contains_all(["write"])
+        );
         assert!(granted(&[]).contains_all([]) && !granted(&[]).contains_all(["read"]));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{
     Endpoint, Rejection,
-    exchange::{Exchange, RenderResponse, PendingCall},
+    exchange::{Exchange, PendingCall, RenderResponse},
     incoming::Incoming,
     inputs,
     requester::{self, Requester},
@@ -30,7 +30,8 @@ pub(super) async fn serve(
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
     let context = requester::context(incoming, &requester);
-    let response_context = requester::response_context(incoming, &requester, &context, (Method::CallTool, &tool));
+    let response_context =
+        requester::response_context(incoming, &requester, &context, (Method::CallTool, &tool));
     if let Some(handle) = inputs::handle(endpoint, incoming) {
         pipeline::check_call_scopes(&endpoint.gateway, &requester.caller, &tool)?;
         return Ok(inputs::resume(endpoint, incoming, (response_context, &handle)).respond().await);

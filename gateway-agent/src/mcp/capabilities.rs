@@ -55,21 +55,28 @@ pub(super) struct AvailableFeatures {
 pub(super) fn available_features(endpoint: &Endpoint, requester: &Requester) -> AvailableFeatures {
     let gateway = &endpoint.gateway;
     let snapshot = gateway.views().now();
-    let caller = gateway.identify(&snapshot, &requester.caller.claim, requester.caller.client.clone());
+    let caller =
+        gateway.identify(&snapshot, &requester.caller.claim, requester.caller.client.clone());
     let view = gateway.view(&snapshot, &caller);
     let visible_servers = gateway.visible_servers(&snapshot, &view);
     let view = view.at(gateway.staleness().check().level);
     let exposes = |what| visible_servers.iter().any(|visible| visible.exposes(what));
-    let can = |what: &str| visible_servers.iter().any(|visible| visible.features.capabilities().can(what));
+    let can = |what: &str| {
+        visible_servers.iter().any(|visible| visible.features.capabilities().can(what))
+    };
     let found = [
         (Capability::Prompts, exposes(Exposure::Prompts)),
         (Capability::Resources, exposes(Exposure::Resources)),
         (Capability::Completions, can("completions")),
         (Capability::Logging, can("logging")),
         (Capability::ToolTasks, requester.takes_tasks && view.takes_tasks()),
-        (Capability::Tasks, visible_servers.iter().any(|visible| visible.features.capabilities().knows(TASKS))),
+        (
+            Capability::Tasks,
+            visible_servers.iter().any(|visible| visible.features.capabilities().knows(TASKS)),
+        ),
     ];
-    let served_tools = found.into_iter().filter_map(|(served, is_there)| is_there.then_some(served));
+    let served_tools =
+        found.into_iter().filter_map(|(served, is_there)| is_there.then_some(served));
     let interfaces = snapshot.definitions.interfaces().clone();
     AvailableFeatures { served_tools: served_tools.collect(), visible_servers, view, interfaces }
 }
@@ -79,7 +86,8 @@ impl AvailableFeatures {
     pub(super) fn instructions(&self) -> Option<String> {
         let listed = self.view.served_tools().filter(|served| !served.is_quarantined());
         let servers: BTreeSet<&Key> = listed.filter_map(|served| served.server()).collect();
-        let visible = self.visible_servers.iter().filter(|visible| servers.contains(&visible.server));
+        let visible =
+            self.visible_servers.iter().filter(|visible| servers.contains(&visible.server));
         let with_text: Vec<(&str, &str)> = visible
             .filter_map(|visible| {
                 let text = visible.features.instructions()?.trim();
@@ -102,7 +110,9 @@ impl AvailableFeatures {
                 self.has(Capability::Prompts)
             }
             Feature::Relayed(Method::Complete) => self.has(Capability::Completions),
-            Feature::Tasks | Feature::Relayed(Method::TaskResult) => self.has(Capability::ToolTasks),
+            Feature::Tasks | Feature::Relayed(Method::TaskResult) => {
+                self.has(Capability::ToolTasks)
+            }
             Feature::Relayed(method) if method.is_of_task() => {
                 self.has(Capability::Tasks) || self.has(Capability::ToolTasks)
             }

@@ -21,7 +21,7 @@ use tokio::{sync::mpsc, time::timeout};
 
 use super::{
     Endpoint,
-    held_requests::{PendingQuestion, Owner, HeldRequest},
+    held_requests::{HeldRequest, Owner, PendingQuestion},
     inputs,
     rejection::Rejection,
     replay::Replay,
@@ -287,7 +287,9 @@ impl Exchange {
     /// Whether a log message meets the client's level. A session without `logging/setLevel`
     /// receives all messages.
     fn wants(&self, message: &Object<'_>) -> bool {
-        let Some(wanted) = self.response_context.log_level else { return self.response_context.session.is_some() };
+        let Some(wanted) = self.response_context.log_level else {
+            return self.response_context.session.is_some();
+        };
         let level = message.find("level").map(|raw| raw.get().trim_matches('"'));
         LOG_LEVELS.iter().position(|known| Some(*known) == level).is_some_and(|l| l >= wanted)
     }
@@ -296,7 +298,8 @@ impl Exchange {
     /// asks for input (multi-round-trip request), and the upstream request is held.
     fn question(&mut self, question: Question) -> Option<Step> {
         let needed = QUESTIONS.iter().find(|(method, _)| **method == *question.method);
-        if !needed.is_some_and(|(_, capability)| self.response_context.capabilities.can(capability)) {
+        if !needed.is_some_and(|(_, capability)| self.response_context.capabilities.can(capability))
+        {
             refuse(question, "the client did not declare the capability for this request");
             return None;
         }

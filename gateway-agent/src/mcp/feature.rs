@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::{
     Endpoint, Rejection, about,
-    exchange::{Exchange, RenderResponse, PendingCall},
+    exchange::{Exchange, PendingCall, RenderResponse},
     incoming::Incoming,
     inputs,
     requester::{self, Requester},
@@ -27,7 +27,7 @@ use crate::{
     audit::{self, CallRecord},
     mcp::render::{self, http::SizedResponse},
     pipeline::{self, FeatureSubject, Invocation, Output, Target, Task},
-    view::visible_servers::{VisibleServers, VisibleServer},
+    view::visible_servers::{VisibleServer, VisibleServers},
 };
 
 /// Maximum entries per page.
@@ -148,7 +148,8 @@ fn listed(
     };
     let mut rest = all.into_iter().filter(|(name, _)| cursor.as_deref().is_none_or(|c| *name > c));
     let page: Vec<_> = rest.by_ref().take(PAGE).collect();
-    let next = rest.next().and(page.last()).map(|(last, _)| crate::view::pages::encode_cursor(last));
+    let next =
+        rest.next().and(page.last()).map(|(last, _)| crate::view::pages::encode_cursor(last));
     let page: Vec<_> = page.into_iter().map(|(_, raw)| raw).collect();
     incoming.reserve(page.iter().map(|raw| raw.get().len() + 1).sum())?;
     Ok(render::result::entries(incoming.id, era, (name, &page, next)))
@@ -200,7 +201,9 @@ async fn subscribed(
             session.watch(&uri, subscribed);
             render::result::raw(incoming.id, "{}")
         }
-        Err(error) => render::relay_error(incoming.id, requester.era, (Method::Subscribe, &uri), &error),
+        Err(error) => {
+            render::relay_error(incoming.id, requester.era, (Method::Subscribe, &uri), &error)
+        }
     };
     record.answered(answer.bytes);
     Ok(answer)
@@ -217,7 +220,8 @@ async fn relayed(
     if method.is_of_task() && requester.era == Era::Modern {
         requester::require_extension(&context, TASKS)?;
     }
-    let mut response_context = requester::response_context(incoming, &requester, &context, (method, &subject));
+    let mut response_context =
+        requester::response_context(incoming, &requester, &context, (method, &subject));
     if let FeatureSubject::Task(known, Some(task)) = &about {
         response_context.task = Some((task.id.clone(), known.clone()));
     }
@@ -264,7 +268,8 @@ fn about(
 
 /// Reads the reference of a completion.
 fn reference(incoming: &Incoming<'_>) -> Result<FeatureSubject, Rejection> {
-    const MESSAGE: &str = "params.ref must be a ref/prompt with a name or a ref/resource with a uri";
+    const MESSAGE: &str =
+        "params.ref must be a ref/prompt with a name or a ref/resource with a uri";
     let members = incoming.param("ref").and_then(|raw| Object::parse(raw).ok());
     let text = |name: &str| {
         let raw = members.as_ref()?.find(name)?;
@@ -305,7 +310,8 @@ async fn run(
     let until = Instant::now() + tasks::LONGEST;
     let outcome = loop {
         if method == Method::TaskResult
-            && let Err(error) = tasks::wait_until_settled(&endpoint, (&call, until), &mut record).await
+            && let Err(error) =
+                tasks::wait_until_settled(&endpoint, (&call, until), &mut record).await
         {
             error.record_in(&mut record);
             break Err(error);

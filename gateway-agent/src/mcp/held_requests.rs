@@ -93,7 +93,8 @@ impl std::fmt::Debug for HeldRequests {
 
 impl HeldRequests {
     pub(super) fn new(sealer: Arc<Sealer>) -> Self {
-        let (places, shares) = (Semaphore::new(MAX_HELD), Shares::quarters(Scarce::Inputs, MAX_HELD));
+        let (places, shares) =
+            (Semaphore::new(MAX_HELD), Shares::quarters(Scarce::Inputs, MAX_HELD));
         let (table, places) = (Mutex::default(), Arc::new(places));
         Self { sealer, table, places, shares, timeout: TIMEOUT }
     }
@@ -199,7 +200,8 @@ mod tests {
             pending().await
         });
         let pending = PendingCall { running, meanwhile: Side::open().1 };
-        let asked = PendingQuestion { method: "m".into(), params: None, answer: oneshot::channel().0 };
+        let asked =
+            PendingQuestion { method: "m".into(), params: None, answer: oneshot::channel().0 };
         let place = held.place(&None).unwrap();
         (HeldRequest { pending, owner: owner(), asked, place }, ended)
     }
@@ -218,7 +220,9 @@ mod tests {
         let (waiting, ended) = waiting(&held);
         let first = held.hold(waiting).unwrap();
         tokio::time::sleep(timeout / 2).await;
-        let Some(ResumedRequest::PendingQuestion(again)) = held.resume(&handle(&first), &owner(), None) else {
+        let Some(ResumedRequest::PendingQuestion(again)) =
+            held.resume(&handle(&first), &owner(), None)
+        else {
             panic!("the question is repeated")
         };
         assert!(ended.await.is_err());

@@ -13,14 +13,14 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     Endpoint,
-    exchange::{Exchange, RenderResponse, PendingCall, ResponseContext},
+    exchange::{Exchange, PendingCall, RenderResponse, ResponseContext},
     held_requests::ResumedRequest,
     incoming::Incoming,
     requester::Requester,
 };
 use crate::{
     mcp::render,
-    pipeline::{InputHandling, Error, QUESTIONS},
+    pipeline::{Error, InputHandling, QUESTIONS},
 };
 
 /// The handle of the held request that this one continues.
@@ -32,7 +32,11 @@ pub(super) fn handle<'a>(endpoint: &Endpoint, incoming: &Incoming<'a>) -> Option
 const SHORT: usize = 64 * 1024;
 
 /// The body of a request that can be held for input; otherwise empty.
-pub(super) fn held_body(incoming: &Incoming<'_>, requester: &Requester, context: &Context) -> Bytes {
+pub(super) fn held_body(
+    incoming: &Incoming<'_>,
+    requester: &Requester,
+    context: &Context,
+) -> Bytes {
     let can_be_asked =
         || QUESTIONS.iter().any(|(_, capability)| context.capabilities.can(capability));
     let brings_state = || incoming.param("requestState").is_some();

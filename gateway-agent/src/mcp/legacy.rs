@@ -14,13 +14,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, AuthenticatedRequest, Rejection, about, authentication, call, era,
+    AuthenticatedRequest, Endpoint, Rejection, about, authentication, call, era,
     feature::{self, Feature},
     incoming::Incoming,
-    list,
+    list, media, refuse,
     requester::Requester,
-    media, refuse,
-    session::{SessionClaims, Session},
+    session::{Session, SessionClaims},
     stream, tasks,
 };
 use crate::{
@@ -60,7 +59,9 @@ pub(super) async fn serve(
         }
         "tools/call" => call::serve(endpoint, incoming, (requester, Some(running))).await,
         "logging/setLevel" => set_level(incoming, &session),
-        method => match Feature::from_method(method).filter(|feature| feature.is_served(Era::Legacy)) {
+        method => match Feature::from_method(method)
+            .filter(|feature| feature.is_served(Era::Legacy))
+        {
             Some(feature) => {
                 feature::serve(endpoint, incoming, (requester, feature, Some(running))).await
             }
@@ -189,7 +190,9 @@ fn cancel(session: &Session, params: Option<&RawValue>) {
 }
 
 /// `GET`: the session's event stream, or the rest of a request's stream.
-pub(super) async fn listen(AuthenticatedRequest { endpoint, parts, .. }: AuthenticatedRequest) -> Response {
+pub(super) async fn listen(
+    AuthenticatedRequest { endpoint, parts, .. }: AuthenticatedRequest,
+) -> Response {
     let checked = check(&endpoint, &parts).and_then(|session| {
         media::check_stream(&parts.headers)?;
         match parts.headers.get(LAST_EVENT_HEADER) {
@@ -201,10 +204,11 @@ pub(super) async fn listen(AuthenticatedRequest { endpoint, parts, .. }: Authent
 }
 
 /// `DELETE`: ends a session.
-pub(super) async fn delete(AuthenticatedRequest { endpoint, parts, .. }: AuthenticatedRequest) -> Response {
-    let closed = check(&endpoint, &parts).and_then(|_| {
-        endpoint.state.sessions.close(&parts.headers, &authentication(&parts))
-    });
+pub(super) async fn delete(
+    AuthenticatedRequest { endpoint, parts, .. }: AuthenticatedRequest,
+) -> Response {
+    let closed = check(&endpoint, &parts)
+        .and_then(|_| endpoint.state.sessions.close(&parts.headers, &authentication(&parts)));
     match closed {
         Ok(id) => {
             endpoint.state.replays.end_session(&id);

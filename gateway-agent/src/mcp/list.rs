@@ -1,4 +1,3 @@
-
 use super::{Endpoint, Rejection, incoming::Incoming, requester::Requester};
 use crate::{
     audit,
@@ -26,7 +25,8 @@ pub(super) fn serve(
     if !snapshot.has_catalog() {
         return Err(Rejection::NoCatalog);
     }
-    let caller = gateway.identify(&snapshot, &requester.caller.claim, requester.caller.client.clone());
+    let caller =
+        gateway.identify(&snapshot, &requester.caller.claim, requester.caller.client.clone());
     let view = gateway.view(&snapshot, &caller);
     let view = view.at(gateway.staleness().check().level);
     audit::count_list(requester.era);

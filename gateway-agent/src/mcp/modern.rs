@@ -55,7 +55,9 @@ pub(super) async fn serve(
         "tools/list" => Ok(list::serve(endpoint, incoming, &requester)?.answer),
         "tools/call" => call::serve(endpoint, incoming, (requester, None)).await,
         "subscriptions/listen" => stream::subscribe(endpoint, incoming, &requester).await,
-        method => match Feature::from_method(method).filter(|feature| feature.is_served(Era::Modern)) {
+        method => match Feature::from_method(method)
+            .filter(|feature| feature.is_served(Era::Modern))
+        {
             Some(feature) => feature::serve(endpoint, incoming, (requester, feature, None)).await,
             None => Err(Rejection::UnknownMethod { method: method.to_owned(), era: Era::Modern }),
         },
@@ -78,7 +80,9 @@ fn check(incoming: &Incoming<'_>) -> Result<(), Rejection> {
         _ => return Ok(()),
     };
     let Some(name) = incoming.text(mirrored) else {
-        return Err(Rejection::Params { what: "params must have the name, uri or taskId of the subject, as a string" });
+        return Err(Rejection::Params {
+            what: "params must have the name, uri or taskId of the subject, as a string",
+        });
     };
     Ok(mcp_headers::check_string(headers, &header::NAME, &name, Encoding::Sentinel)?)
 }

@@ -7,8 +7,8 @@ use gateway_protocol::{
 };
 
 use crate::{
-    identity::challenge::AuthenticationError, origin::ForeignSource, pipeline::mcp_headers::Mismatch,
-    view::pages::InvalidCursor,
+    identity::challenge::AuthenticationError, origin::ForeignSource,
+    pipeline::mcp_headers::Mismatch, view::pages::InvalidCursor,
 };
 
 /// Why a request is rejected. The messages contain only data that the caller sent.
@@ -34,9 +34,7 @@ pub enum Rejection {
     MediaType,
     /// The body exceeds the limit.
     #[error("the request exceeds {limit_bytes} bytes (limits.requestBytes)")]
-    TooLarge {
-        limit_bytes: usize,
-    },
+    TooLarge { limit_bytes: usize },
     /// The body is incomplete.
     #[error("the request's body is incomplete")]
     Incomplete,
@@ -55,16 +53,16 @@ pub enum Rejection {
     /// Required metadata of a stateless request is missing.
     #[error("_meta must have {name} ({kind})")]
     MissingMeta {
-		/// The key in `_meta`.
-		name: &'static str,
+        /// The key in `_meta`.
+        name: &'static str,
         /// The expected type.
         kind: &'static str,
     },
     /// The request requires a protocol extension that the client did not declare.
     #[error("this request requires the extension {extension}, which the client did not declare")]
     MissingExtension {
-		/// Name of the extension.
-		extension: &'static str,
+        /// Name of the extension.
+        extension: &'static str,
     },
     /// A header does not match the body.
     #[error(decode_cursor)]
@@ -79,14 +77,14 @@ pub enum Rejection {
     #[error("the method {method} is not supported")]
     UnknownMethod {
         method: String,
-		/// The era of the request, which determines the HTTP status.
-		era: Era,
+        /// The era of the request, which determines the HTTP status.
+        era: Era,
     },
     /// The request has no session id and is not `initialize`.
     #[error(
-		"the request needs an Mcp-Session-Id header; call initialize first. Only tools/list and \\
-			 tools/call work without a session, if they also have no MCP-Protocol-Version and no \\
-			 Mcp-Method header"
+        "the request needs an Mcp-Session-Id header; call initialize first. Only tools/list and \
+             tools/call work without a session, if they also have no MCP-Protocol-Version and no \
+             Mcp-Method header"
     )]
     SessionRequired,
     /// The session is unknown, has ended, or belongs to another caller.
@@ -94,16 +92,16 @@ pub enum Rejection {
     SessionUnknown,
     /// The `Last-Event-ID` belongs to no resumable stream.
     #[error(
-		"no stream can be resumed at this Last-Event-ID. A stream can be resumed for 60 s, in its \\
-			 session, at the gateway that started it, after an event that the client received. A \\
-			 request is cancelled when its connection drops while 64 requests of its caller (256 of \\
-			 all callers) continue without a connection. Delivered events are evicted early if memory \\
-			 is needed. Repeat the request if that is safe"
+        "no stream can be resumed at this Last-Event-ID. A stream can be resumed for 60 s, in its \
+             session, at the gateway that started it, after an event that the client received. A \
+             request is cancelled when its connection drops while 64 requests of its caller (256 of \
+             all callers) continue without a connection. Delivered events are evicted early if memory \
+             is needed. Repeat the request if that is safe"
     )]
     EventUnknown,
     /// The session already runs a request with this id.
     #[error(
-		"a request with this id is still running in this session; use a unique id for each request"
+        "a request with this id is still running in this session; use a unique id for each request"
     )]
     IdInUse,
     /// The cursor is invalid.
@@ -120,8 +118,8 @@ pub enum Rejection {
     TooManySessions(Exhausted),
     /// The memory for buffered requests and results is exhausted.
     #[error(
-		"no memory for the request or its response: {0}; wait for the responses of earlier \\
-			 requests, then retry"
+        "no memory for the request or its response: {0}; wait for the responses of earlier \
+             requests, then retry"
     )]
     Buffers(Exhausted),
     /// The operating system returned no random bytes.

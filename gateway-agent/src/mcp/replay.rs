@@ -204,9 +204,9 @@ fn part(
 fn dropped(request: Id<'_>) -> Bytes {
     let mib = |bytes: usize| bytes / (1024 * 1024);
     let message = format!(
-		"the response was dropped: the connection was lost, and at most {} MiB of events are kept \\
-		 per caller ({} MiB for all callers). Whether the call did its work is unknown. Repeat it if \\
-		 that is safe, with fewer or smaller concurrent responses",
+        "the response was dropped: the connection was lost, and at most {} MiB of events are kept \
+         per caller ({} MiB for all callers). Whether the call did its work is unknown. Repeat it if \
+         that is safe, with fewer or smaller concurrent responses",
         mib(BYTES / 4),
         mib(BYTES)
     );
@@ -308,8 +308,9 @@ impl Replay {
         self.changed.send_replace(());
     }
 
-    /// Reserves memory for an event. If none is left, delivered streams are evicted, then sent events
-    /// of this stream. Must be called without the state lock, because eviction locks other streams.
+    /// Reserves memory for an event. If none is left, delivered streams are evicted, then sent
+    /// events of this stream. Must be called without the state lock, because eviction locks other
+    /// streams.
     fn reserve(&self, message: &Bytes) -> Option<Reservation> {
         loop {
             let full = match self.budget.bytes(&self.principal, message) {

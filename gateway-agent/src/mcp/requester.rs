@@ -12,7 +12,7 @@ use gateway_upstream::Context;
 use super::{
     Rejection,
     era::LEGACY,
-    exchange::{RenderResponse, ResponseContext, PendingResult},
+    exchange::{PendingResult, RenderResponse, ResponseContext},
     incoming::{Incoming, META_CAPABILITIES},
     inputs,
     session::{self, Session},
@@ -79,7 +79,10 @@ pub(super) fn context(incoming: &Incoming<'_>, requester: &Requester) -> Context
 }
 
 /// Requires that the client declared a protocol extension.
-pub(super) fn require_extension(context: &Context, extension: &'static str) -> Result<(), Rejection> {
+pub(super) fn require_extension(
+    context: &Context,
+    extension: &'static str,
+) -> Result<(), Rejection> {
     if context.capabilities.knows(extension) {
         return Ok(());
     }

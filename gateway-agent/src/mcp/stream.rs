@@ -38,8 +38,8 @@ use super::{
     Endpoint, Rejection,
     capabilities::{self, ServedTool},
     incoming::Incoming,
-    requester::{self, Requester},
     replay::Reader,
+    requester::{self, Requester},
     session::Session,
 };
 use crate::{
@@ -156,7 +156,8 @@ struct Filter {
 
 impl Filter {
     fn is_small(&self) -> bool {
-        self.resource_subscriptions.len() <= MOST_RESOURCES && self.task_ids.len() <= tasks::MAX_TASKS
+        self.resource_subscriptions.len() <= MOST_RESOURCES
+            && self.task_ids.len() <= tasks::MAX_TASKS
     }
 }
 
@@ -178,7 +179,8 @@ pub(super) async fn subscribe(
     let available = capabilities::available_features(endpoint, requester);
     let filter = Filter {
         prompts_list_changed: filter.prompts_list_changed && available.has(ServedTool::Prompts),
-        resources_list_changed: filter.resources_list_changed && available.has(ServedTool::Resources),
+        resources_list_changed: filter.resources_list_changed
+            && available.has(ServedTool::Resources),
         ..filter
     };
     // Before the subscriptions, so that no change is missed.

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     audit::CallRecord,
     mcp::render::{self, http::SizedResponse, result},
-    pipeline::{self, FeatureSubject, Error, Invocation, Output, Target, Task},
+    pipeline::{self, Error, FeatureSubject, Invocation, Output, Target, Task},
 };
 
 /// Maximum remembered tasks per session; the oldest are dropped first.
@@ -87,7 +87,8 @@ pub(super) async fn list(
     let mut page = page.ok_or(Rejection::Params { what: unknown })?;
     let has_more = page.len() > PAGE;
     page.truncate(PAGE);
-    let next = page.last().filter(|_| has_more).map(|(known, _)| crate::view::pages::encode_cursor(known));
+    let next =
+        page.last().filter(|_| has_more).map(|(known, _)| crate::view::pages::encode_cursor(known));
     let context = requester::context(incoming, requester);
     let asked = page.into_iter().map(async |(known, task)| {
         let span = endpoint.gateway.tracer().begin(&context.trace);
@@ -107,8 +108,11 @@ pub(super) async fn list(
             }
         }
     });
-    let tasks: Vec<_> =
-        stream::iter(asked).buffered(CONCURRENT_POLLS).filter_map(std::future::ready).collect().await;
+    let tasks: Vec<_> = stream::iter(asked)
+        .buffered(CONCURRENT_POLLS)
+        .filter_map(std::future::ready)
+        .collect()
+        .await;
     let mut result = ObjectWriter::with_capacity(1024);
     result.raw("tasks", &format!("[{}]", tasks.join(",")));
     if let Some(next) = next {
@@ -144,7 +148,8 @@ pub(super) async fn wait_until_settled(
         let task = &outcome.result.result;
         let status =
             Object::parse(task).ok().and_then(|task| Some(task.find("status")?.get().to_owned()));
-        let Some(wait) = poll_interval(task).filter(|_| status.as_deref() != Some(r#""input_required""#))
+        let Some(wait) =
+            poll_interval(task).filter(|_| status.as_deref() != Some(r#""input_required""#))
         else {
             return Ok(());
         };
@@ -157,7 +162,10 @@ pub(super) async fn wait_until_settled(
 }
 
 /// Whether a `tasks/result` timed out while the task is still running.
-pub(super) fn is_still_running(outcome: &Result<pipeline::OperationResult, Error>, until: Instant) -> bool {
+pub(super) fn is_still_running(
+    outcome: &Result<pipeline::OperationResult, Error>,
+    until: Instant,
+) -> bool {
     let is_late = matches!(
         outcome,
         Err(Error::Upstream(gateway_upstream::Error::Timeout { phase: Phase::Call, .. }))

@@ -6,7 +6,7 @@ use gateway_compose::{Effects, Failed, StepError};
 use gateway_policy::{Denial, Outcome};
 use schema_compat::schema_compile::Violation;
 
-use super::{arguments::InvalidArguments, message, mcp_headers::Mismatch, projection};
+use super::{arguments::InvalidArguments, mcp_headers::Mismatch, message, projection};
 use crate::{audit::CallRecord, identity::challenge::AuthenticationError};
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ pub enum Error {
     MissingVariable {
         /// JSON Pointer of the default.
         pointer: String,
-		/// Name of the variable.
+        /// Name of the variable.
         name: String,
     },
     /// The result violates the output schema.

@@ -23,8 +23,8 @@ use crate::{
     trace::Tracer,
     view::{
         Snapshot, View, Views,
-        visible_servers::{VisibleServers, exposures},
         validators::Validators,
+        visible_servers::{VisibleServers, exposures},
     },
     workers::Workers,
 };
@@ -79,7 +79,12 @@ impl Gateway {
         Self::assemble(settings, authenticator, self.parts.clone(), self.shared.clone())
     }
 
-    fn assemble(settings: Settings, authenticator: Authenticator, parts: GatewayParts, shared: SharedState) -> Self {
+    fn assemble(
+        settings: Settings,
+        authenticator: Authenticator,
+        parts: GatewayParts,
+        shared: SharedState,
+    ) -> Self {
         let GatewayParts { catalog, contracts, .. } = &parts;
         let views = Views::new(catalog.clone(), contracts.definitions(), Arc::clone(contracts));
         let (closing, successor) = (CancellationToken::new(), OnceLock::new());

@@ -28,8 +28,8 @@ impl GatewayHandle {
 
     /// Replaces the gateway by one with other settings.
     ///
-    /// Running operations finish with the old gateway. Event streams continue with the new one if it
-    /// authenticates callers by the same rules; otherwise they end. Calls must not overlap.
+    /// Running operations finish with the old gateway. Event streams continue with the new one if
+    /// it authenticates callers by the same rules; otherwise they end. Calls must not overlap.
     pub(crate) async fn reconfigure(
         &self,
         settings: Settings,

@@ -67,7 +67,7 @@ pub(crate) struct ToolCall {
 pub(crate) struct StepCall {
     pub(crate) served: Arc<ServedTool>,
     pub(crate) arguments: Box<RawValue>,
-	pub(crate) principal: Principal,
+    pub(crate) principal: Principal,
     /// The enclosing runs.
     pub(crate) scope: RunScope,
 }
@@ -119,7 +119,11 @@ impl Invocation {
         Self::of_feature(caller, Method::Subscribe, subject, Context::default())
     }
 
-    pub(crate) fn task_status(caller: Authentication, subject: FeatureSubject, context: Context) -> Self {
+    pub(crate) fn task_status(
+        caller: Authentication,
+        subject: FeatureSubject,
+        context: Context,
+    ) -> Self {
         Self::of_feature(caller, Method::GetTask, subject, context)
     }
 
@@ -139,8 +143,8 @@ impl Invocation {
         }
     }
 
-    /// Completes the context, so that no surface can omit a quota. Steps inherit the caller of their
-    /// composition.
+    /// Completes the context, so that no surface can omit a quota. Steps inherit the caller of
+    /// their composition.
     pub(super) fn bind_caller(&mut self, gateway: &Gateway) {
         let Self { caller, context, target, .. } = self;
         if !matches!(target, Target::Step(_)) {

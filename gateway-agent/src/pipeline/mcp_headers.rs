@@ -23,29 +23,19 @@ const SENTINEL_END: &str = "?=";
 pub enum Mismatch {
     /// The header is absent.
     #[error("header mismatch: {header} is missing")]
-    Missing {
-        header: HeaderName,
-    },
+    Missing { header: HeaderName },
     /// The header occurs more than once.
     #[error("header mismatch: {header} occurs more than once")]
-    Repeated {
-        header: HeaderName,
-    },
+    Repeated { header: HeaderName },
     /// The header is not text, or not valid Base64.
     #[error("header mismatch: {header} is not valid text or Base64")]
-    Unreadable {
-        header: HeaderName,
-    },
+    Unreadable { header: HeaderName },
     /// The header and the body have different values.
     #[error("header mismatch: {header} does not match the body")]
-    Different {
-        header: HeaderName,
-    },
+    Different { header: HeaderName },
     /// The header mirrors an absent argument.
     #[error("header mismatch: {header} mirrors an argument that is absent")]
-    Unexpected {
-        header: HeaderName,
-    },
+    Unexpected { header: HeaderName },
 }
 
 /// The only value of a header, still encoded.

@@ -37,8 +37,8 @@ pub(crate) fn for_caller<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
                 .into()
         }
         Error::MissingVariable { name, pointer } => format!(
-			"The gateway has no value for the variable {name}, which the default of {pointer} needs. \\
-			 {tool} was not called. Report this to the gateway's operator."
+            "The gateway has no value for the variable {name}, which the default of {pointer} needs. \
+             {tool} was not called. Report this to the gateway's operator."
         )
         .into(),
         Error::InvalidOutput { violations } => words::invalid_output(tool, violations).into(),
@@ -66,22 +66,24 @@ pub(crate) fn for_caller<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
 fn of_upstream<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a, str> {
     let text = match error {
         gateway_upstream::Error::NotConfigured { server } => {
-            format!("No target is configured for {server}. The call was not made. Report this to the gateway's operator.")
+            format!(
+                "No target is configured for {server}. The call was not made. Report this to the gateway's operator."
+            )
         }
         gateway_upstream::Error::Rpc { message, .. } => return message.as_str().into(),
         gateway_upstream::Error::Exhausted(why) => words::exhausted(tool, why),
         gateway_upstream::Error::Spared(open) => format!(
-			"{tool} is temporarily unavailable: its server keeps failing and the circuit breaker is \\
-			 open. The call was not made. Retry in {} s.",
+            "{tool} is temporarily unavailable: its server keeps failing and the circuit breaker is \
+             open. The call was not made. Retry in {} s.",
             open.retry_after.as_millis().div_ceil(1_000)
         ),
         gateway_upstream::Error::Overloaded(overloaded) => format!(
-			"The server behind {tool} is overloaded: {overloaded}. The call was not made. Retry \\
-			 later."
+            "The server behind {tool} is overloaded: {overloaded}. The call was not made. Retry \
+             later."
         ),
         gateway_upstream::Error::Crowded(crowded) => format!(
-			"The server behind {tool} already serves {} other callers, which is its limit. The call \\
-			 was not made. Retry later.",
+            "The server behind {tool} already serves {} other callers, which is its limit. The call \
+             was not made. Retry later.",
             crowded.most
         ),
         gateway_upstream::Error::NoTurn(why) => format!("{tool} was not called: {why}."),
@@ -94,9 +96,9 @@ fn of_upstream<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a, st
             )
         }
         gateway_upstream::Error::Ended { how } => format!(
-			"The server behind {tool} stopped before it answered: {how}. Whether the tool did its \\
-			 work is unknown. The gateway restarts the server. Check the effects of the call before \\
-			 you repeat it."
+            "The server behind {tool} stopped before it answered: {how}. Whether the tool did its \
+             work is unknown. The gateway restarts the server. Check the effects of the call before \
+             you repeat it."
         ),
         gateway_upstream::Error::NoCredentials(none) => credentials::none(tool, &none.why),
         gateway_upstream::Error::NoSubject { .. } => credentials::nobody(tool),
@@ -106,13 +108,19 @@ fn of_upstream<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a, st
             )
         }
         gateway_upstream::Error::Timeout { phase: Phase::Connect | Phase::List, after_ms } => {
-            format!("The server behind {tool} did not answer within {after_ms} ms. The call was not made. Retry later.")
+            format!(
+                "The server behind {tool} did not answer within {after_ms} ms. The call was not made. Retry later."
+            )
         }
         gateway_upstream::Error::Timeout { phase: Phase::Call, after_ms } => {
-            format!("{tool} returned no result within {after_ms} ms. Whether it did its work is unknown.")
+            format!(
+                "{tool} returned no result within {after_ms} ms. Whether it did its work is unknown."
+            )
         }
         gateway_upstream::Error::TooLarge { limit_bytes } => {
-            format!("The result of {tool} exceeds {limit_bytes} bytes and was discarded. Request less data.")
+            format!(
+                "The result of {tool} exceeds {limit_bytes} bytes and was discarded. Request less data."
+            )
         }
         gateway_upstream::Error::OpenTask { why, said } => {
             words::open_task(tool, why, said.as_deref())

@@ -7,7 +7,7 @@ use gateway_protocol::{mcp::Method, naming};
 use registry_core::{Name, entity::Exposure};
 
 use super::{
-    FeatureSubject, Error, Gateway, Invocation, Target,
+    Error, FeatureSubject, Gateway, Invocation, Target,
     route::{self, FeatureRoute, ResolvedTool, Route, TaskRoute},
 };
 use crate::{
@@ -76,7 +76,8 @@ impl Moment {
             }
             Target::Feature { method, subject } => {
                 let route = is_ready().and_then(|()| self.feature(gateway, *method, subject));
-                let task = if let Ok(Route::Task(task)) = &route { Some(&task.resolved) } else { None };
+                let task =
+                    if let Ok(Route::Task(task)) = &route { Some(&task.resolved) } else { None };
                 let asked = (*method, task.map(|task| task.served.name().as_str()));
                 check_scopes(gateway, &call.caller, asked, task)?;
                 route
@@ -90,7 +91,12 @@ impl Moment {
         route::resolved(gateway.policy(), caller, &lookup, tool)
     }
 
-    fn feature(&self, gateway: &Gateway, method: Method, subject: &FeatureSubject) -> Result<Route, Error> {
+    fn feature(
+        &self,
+        gateway: &Gateway,
+        method: Method,
+        subject: &FeatureSubject,
+    ) -> Result<Route, Error> {
         let ((prefix, own), needed) = match subject {
             FeatureSubject::Prompt(name) => {
                 let (prefix, own) = naming::prompt(name);

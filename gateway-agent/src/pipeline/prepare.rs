@@ -1,4 +1,3 @@
-
 use gateway_protocol::content;
 
 use super::{Error, Gateway, Invocation, arguments::Arguments, defaults, mcp_headers, validate};
@@ -39,8 +38,10 @@ pub(super) async fn prepare<'a>(
         }
     }
     if let Some(defaults) = served.defaults() {
-        let filling =
-            defaults::Defaults { hidden: served.hidden(), variables: &gateway.settings().variables };
+        let filling = defaults::Defaults {
+            hidden: served.hidden(),
+            variables: &gateway.settings().variables,
+        };
         arguments.change(|members| filling.fill(defaults, members))?;
     }
     if served.composed().is_none() {

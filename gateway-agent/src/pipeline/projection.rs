@@ -106,7 +106,8 @@ fn projected(
             ResultType::Absent
         }
     };
-    let raw = RawValue::from_string(out.finish_string()).map_err(|_| ProjectionError::Unreadable)?;
+    let raw =
+        RawValue::from_string(out.finish_string()).map_err(|_| ProjectionError::Unreadable)?;
     Ok(RawResult { result: raw, result_type, has_meta: false, ..*result })
 }
 

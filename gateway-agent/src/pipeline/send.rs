@@ -123,7 +123,8 @@ impl Sending<'_> {
         input::check(&result, &call.context)?;
         // The registry can have moved the tool to another server since.
         if resolved.served.server() == Some(&task.server) {
-            task::check(gateway, &resolved.served, (method, &call.context, &result), record).await?;
+            task::check(gateway, &resolved.served, (method, &call.context, &result), record)
+                .await?;
         }
         Ok(self.outcome(result, Some(&task.server), Some(names)))
     }

@@ -9,11 +9,11 @@ use gateway_upstream::{Context, Side};
 use serde_json::value::RawValue;
 
 use super::{
-    InputHandling, Error, Gateway, Invocation, OperationResult, Output, StepCall, Target,
+    Error, Gateway, InputHandling, Invocation, OperationResult, Output, StepCall, Target,
     arguments::Arguments, invoke, send::ForwardedCall,
 };
 use crate::{
-    audit::{CallRecord, AuditParent},
+    audit::{AuditParent, CallRecord},
     identity::authenticator::Authentication,
     view::{Composed, ServedTool},
 };

@@ -28,8 +28,8 @@ const PURPOSE: &str = "mcp-task-1";
 pub struct Task {
     /// The tool that started it, named as callers know it.
     pub tool: Box<str>,
-	/// The server that runs it.
-	pub server: Key,
+    /// The server that runs it.
+    pub server: Key,
     /// The server's id.
     pub id: Box<str>,
 }
@@ -187,7 +187,10 @@ fn id_in(result: &RawValue) -> Option<Box<str>> {
 
 /// The parameters for the upstream, with `task` of 2025-11-25 only if the client and the tool
 /// support it.
-pub(super) fn params<'a>(served: &ServedTool, call: &'a Invocation) -> Result<Cow<'a, [Param]>, Error> {
+pub(super) fn params<'a>(
+    served: &ServedTool,
+    call: &'a Invocation,
+) -> Result<Cow<'a, [Param]>, Error> {
     let Target::Tool(ToolCall { takes_tasks, .. }) = &call.target else {
         return Ok(Cow::Borrowed(&call.params));
     };

@@ -48,8 +48,12 @@ pub(super) async fn input(
     let raw = arguments.raw().unwrap_or(&EMPTY);
     let (check, error) = match check(gateway, &input.schema, (raw, context)).await {
         Ok(()) => (Check::Valid, None),
-        Err(ValidationFailure::Unusable(reason)) => (Check::Unusable, Some(Error::UnusableSchema { reason })),
-        Err(ValidationFailure::Ambiguous(what)) => return Err(InvalidArguments::Ambiguous(what).into()),
+        Err(ValidationFailure::Unusable(reason)) => {
+            (Check::Unusable, Some(Error::UnusableSchema { reason }))
+        }
+        Err(ValidationFailure::Ambiguous(what)) => {
+            return Err(InvalidArguments::Ambiguous(what).into());
+        }
         Err(ValidationFailure::Violations(violations)) => {
             (Check::Violated, Some(Error::InvalidInput { violations }))
         }
@@ -77,7 +81,9 @@ pub(super) async fn output(
     };
     match checked {
         Ok(()) => record.output(Check::Valid),
-        Err(ValidationFailure::Unusable(_) | ValidationFailure::Ambiguous(_)) => record.output(Check::Unusable),
+        Err(ValidationFailure::Unusable(_) | ValidationFailure::Ambiguous(_)) => {
+            record.output(Check::Unusable)
+        }
         Err(ValidationFailure::Violations(violations)) => {
             record.output(Check::Violated);
             return reject_in_mode(served.checks().output, Error::InvalidOutput { violations });
@@ -130,7 +136,10 @@ async fn validate(
 }
 
 /// Returns `None` if it needs more than [`SHORT_STEPS`].
-fn validate_within_budget(validator: &Compiled, text: &RawValue) -> Option<Result<(), ValidationFailure>> {
+fn validate_within_budget(
+    validator: &Compiled,
+    text: &RawValue,
+) -> Option<Result<(), ValidationFailure>> {
     match read(validator, text) {
         Ok((validator, instance)) => {
             let checked = validator.check_within(&instance, SHORT_STEPS)?;
@@ -149,7 +158,8 @@ fn read<'a>(
     validator: &'a Compiled,
     text: &'a RawValue,
 ) -> Result<(&'a Validator, Instance<'a>), ValidationFailure> {
-    let validator = validator.as_ref().map_err(|reason| ValidationFailure::Unusable(reason.to_string()))?;
+    let validator =
+        validator.as_ref().map_err(|reason| ValidationFailure::Unusable(reason.to_string()))?;
     let ambiguous = |unreadable: Unreadable| ValidationFailure::Ambiguous(unreadable.to_string());
     let instance = Instance::read(text).map_err(ambiguous)?;
     match instance.repeated_name() {
@@ -186,7 +196,10 @@ mod tests {
         assert!(costly.get().len() <= SHORT && costly_invalid.get().len() <= SHORT);
         let validated = |text| Box::pin(validate(&workers, &caller, (validator.clone(), text)));
         assert!(matches!(validated(&cheap).now_or_never(), Some(Ok(()))));
-        assert!(matches!(validated(&invalid).now_or_never(), Some(Err(ValidationFailure::Violations(_)))));
+        assert!(matches!(
+            validated(&invalid).now_or_never(),
+            Some(Err(ValidationFailure::Violations(_)))
+        ));
         let (mut one, mut other) = (validated(&costly), validated(&costly_invalid));
         assert!(one.as_mut().now_or_never().is_none() && other.as_mut().now_or_never().is_none());
         start.send(()).unwrap();

@@ -63,8 +63,8 @@ impl KeyFile {
             Err(e) => {
                 tracing::error!(
                     path = %self.path.display(),
-					"cannot use the key file of session and task ids: {e}. Ids become invalid at a restart. \\
-					 Correct the file, or delete it to create a new key"
+                    "cannot use the key file of session and task ids: {e}. Ids become invalid at a restart. \
+                     Correct the file, or delete it to create a new key"
                 );
                 Sealer::random()
             }
@@ -99,12 +99,16 @@ impl KeyFile {
         };
         let needs_rotation = match entries.first() {
             None => true,
-            Some(KeyEntry { created: Some(created), .. }) => now.saturating_sub(*created) >= ROTATION.as_secs(),
+            Some(KeyEntry { created: Some(created), .. }) => {
+                now.saturating_sub(*created) >= ROTATION.as_secs()
+            }
             Some(KeyEntry { created: None, .. }) => false,
         };
         if self.is_own && needs_rotation {
-            entries
-                .insert(0, KeyEntry { key: random_key().map_err(io::Error::other)?, created: Some(now) });
+            entries.insert(
+                0,
+                KeyEntry { key: random_key().map_err(io::Error::other)?, created: Some(now) },
+            );
             entries.truncate(GENERATED_KEYS);
             replace_private(&self.path, text(&entries).as_bytes())?;
         }
@@ -120,7 +124,9 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
 fn read(path: &Path) -> io::Result<Vec<KeyEntry>> {
     let found = fs::metadata(path)?;
     if !found.is_file() || found.len() > FILE_BYTES {
-        return Err(io::Error::other(format!("must be a regular file of at most {FILE_BYTES} bytes")));
+        return Err(io::Error::other(format!(
+            "must be a regular file of at most {FILE_BYTES} bytes"
+        )));
     }
     let text = fs::read_to_string(path)?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());

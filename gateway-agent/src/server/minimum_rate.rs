@@ -15,8 +15,8 @@ use tokio::{
 /// The minimum read rate while a response waits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MinimumRate {
-	/// Length of the interval.
-	pub(super) time: Duration,
+    /// Length of the interval.
+    pub(super) time: Duration,
     /// Minimum bytes per interval, unless fewer remain.
     pub(super) bytes: usize,
 }

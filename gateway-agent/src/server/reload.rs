@@ -36,9 +36,9 @@ const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Applies changes of the configuration.
 #[derive(Debug)]
-	pub(super) struct Reloader {
-	/// The configuration at the start.
-	started: Config,
+pub(super) struct Reloader {
+    /// The configuration at the start.
+    started: Config,
     current: ArcSwap<Config>,
     gateway: GatewayHandle,
     contracts: Arc<Contracts>,
@@ -98,7 +98,9 @@ impl Reloader {
                 "configuration reloaded; these changed settings need a restart: {}",
                 waiting.join(", ")
             ),
-            Err(e) => tracing::error!("configuration not reloaded, the previous one stays in effect: {e}"),
+            Err(e) => {
+                tracing::error!("configuration not reloaded, the previous one stays in effect: {e}")
+            }
         }
         outcome
     }
@@ -116,7 +118,8 @@ impl Reloader {
         let config = tokio::task::spawn_blocking(move || Config::load(&args)).await;
         let config = config.unwrap_or_else(|e| std::panic::resume_unwind(e.into_panic()))?;
         // The new configuration can name another servers file.
-        let versions = ConfigVersions { servers: ConfigVersions::read(&config).await.servers, ..versions };
+        let versions =
+            ConfigVersions { servers: ConfigVersions::read(&config).await.servers, ..versions };
         *self.known.lock().await = versions;
         let waiting = config.needs_restart(&self.started);
         let config = config.with_started_values(&self.started);

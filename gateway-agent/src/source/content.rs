@@ -17,8 +17,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::{
-    catalog_verifier::{CatalogVerifier, CatalogRejected},
     cache::Cache,
+    catalog_verifier::{CatalogRejected, CatalogVerifier},
     startup::{self, InvalidCatalog, StartupValidation},
 };
 
@@ -42,36 +42,36 @@ pub enum ContentRejected {
     CatalogRejected(#[from] CatalogRejected),
     /// A plain file, which cannot be signed.
     #[error(
-		"a plain registry file has no signature, but `registry.key` requires one; use an export \\
-		 (`registryctl export`, `/registry.json`), or remove `registry.key`"
+        "a plain registry file has no signature, but `registry.key` requires one; use an export \
+         (`registryctl export`, `/registry.json`), or remove `registry.key`"
     )]
     PlainFile,
     /// The file belongs to another registry.
     #[error(
-		"the file belongs to registry `{found}`, but the cache belongs to `{served}`; if the registry \\
-		 was replaced on purpose, stop the gateway, delete its cache (with .previous and .log) and restart it"
+        "the file belongs to registry `{found}`, but the cache belongs to `{served}`; if the registry \
+         was replaced on purpose, stop the gateway, delete its cache (with .previous and .log) and restart it"
     )]
     OtherRegistry {
-		/// The served registry.
-		served: RegistryId,
+        /// The served registry.
+        served: RegistryId,
         /// The registry of the file.
         found: RegistryId,
     },
     /// The file is older than the served catalog.
     #[error(
-		"the file has revision {found}, but revision {served} is already served; to roll back on \\
-		 purpose, stop the gateway, delete its cache (with .previous and .log) and restart it"
+        "the file has revision {found}, but revision {served} is already served; to roll back on \
+         purpose, stop the gateway, delete its cache (with .previous and .log) and restart it"
     )]
     Older {
-		/// The served revision.
-		served: Revision,
+        /// The served revision.
+        served: Revision,
         /// The revision of the file.
         found: Revision,
     },
     /// The same revision with another history.
     #[error(
-		"the history differs from the served catalog at revision {0}; if the registry was restored on \\
-		 purpose, stop the gateway, delete its cache (with .previous and .log) and restart it"
+        "the history differs from the served catalog at revision {0}; if the registry was restored on \
+         purpose, stop the gateway, delete its cache (with .previous and .log) and restart it"
     )]
     OtherHistory(Revision),
 }
@@ -156,7 +156,10 @@ fn check_position(cache: &Cache, catalog: &Catalog) -> Result<(), ContentRejecte
 
 type Plain = BTreeMap<Key, Record>;
 
-fn read_plain((name, bytes): (&str, &[u8]), modes: StartupValidation) -> Result<Plain, ContentRejected> {
+fn read_plain(
+    (name, bytes): (&str, &[u8]),
+    modes: StartupValidation,
+) -> Result<Plain, ContentRejected> {
     let file = RegistryFile::parse(bytes).map_err(|FileError { mut diagnostics }| {
         diagnostics.extend(import_remedy(bytes, name));
         ContentRejected::File(diagnostics)
@@ -214,7 +217,8 @@ fn next_plain(cache: &Cache, records: Plain) -> Result<Option<Catalog>, ContentR
     } else {
         (served.revision().next(), served.chain())
     };
-    let records = records.into_iter().map(|(key, record)| dated_record(&served, &key, record, revision));
+    let records =
+        records.into_iter().map(|(key, record)| dated_record(&served, &key, record, revision));
     let listed = Catalog::restore(registry.clone(), revision, chain, records);
     let chain = chain.then(listed.digest().as_bytes());
     let records: Vec<_> = listed.iter().map(|(_, record)| Record::clone(record)).collect();

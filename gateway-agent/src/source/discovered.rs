@@ -14,7 +14,8 @@ use std::{
 use gateway_upstream::{Definitions, Features, TargetId, TargetState, Tools, Upstreams};
 use registry_core::{
     Catalog, Code, Diagnostic, Digest, Kind, Name, Record, RegistryFile, RegistryId,
-    entity::Exposure, limits::LIST_ITEMS, live::LiveServer, registry_file::FileError, rules::validate,
+    entity::Exposure, limits::LIST_ITEMS, live::LiveServer, registry_file::FileError,
+    rules::validate,
 };
 use registry_import::{
     By, Draft, Naming, Wishes, invalid_member,
@@ -28,7 +29,7 @@ use tokio::{
 };
 
 use super::{
-    content::{PLAIN_REGISTRY, ContentRejected},
+    content::{ContentRejected, PLAIN_REGISTRY},
     loader::ContentLoader,
 };
 use crate::{
@@ -50,8 +51,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The `mcpServers` section.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiscoveryConfig {
-	/// The servers file.
-	pub file: PathBuf,
+    /// The servers file.
+    pub file: PathBuf,
     /// The servers in the order of the file.
     pub servers: Vec<DiscoveredServer>,
     /// Whether tool names have their server's name as prefix.
@@ -64,8 +65,8 @@ pub struct DiscoveryConfig {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredServer {
-	/// The server's target.
-	pub id: TargetId,
+    /// The server's target.
+    pub id: TargetId,
     /// The digest of its program or URL.
     pub origin: Digest,
 }
@@ -202,7 +203,11 @@ impl Discovery {
     }
 
     /// Registers the current lists.
-    async fn register(&mut self, loader: &mut ContentLoader, feed: &Feed) -> Result<(), ContentRejected> {
+    async fn register(
+        &mut self,
+        loader: &mut ContentLoader,
+        feed: &Feed,
+    ) -> Result<(), ContentRejected> {
         let definitions = self.upstreams.definitions().borrow().clone();
         let config = self.config.borrow().clone();
         let is_same = self.seen.as_ref().is_some_and(|(listed, configured)| {
@@ -382,7 +387,8 @@ fn errors(draft: &Draft) -> Vec<Diagnostic> {
         Ok(file) => file,
         Err(FileError { diagnostics }) => return diagnostics,
     };
-    let found = validate(&Catalog::empty(RegistryId::new(PLAIN_REGISTRY)), file.proposals()).diagnostics;
+    let found =
+        validate(&Catalog::empty(RegistryId::new(PLAIN_REGISTRY)), file.proposals()).diagnostics;
     let is_error = |found: &Diagnostic| found.is_error() && found.code != Code::SourceUnknown;
     found.into_iter().filter(is_error).collect()
 }
@@ -426,7 +432,10 @@ mod tests {
         assert_eq!(truncate(&mut tools), None);
         tools.extend((LIST_ITEMS..1_200).map(tool));
         let warning = truncate(&mut tools).unwrap();
-        assert!(warning.starts_with("the server has 1200 tools, and the maximum is 1000"), "{warning}");
+        assert!(
+            warning.starts_with("the server has 1200 tools, and the maximum is 1000"),
+            "{warning}"
+        );
         assert_eq!(tools.len(), LIST_ITEMS);
         assert_eq!(tools[LIST_ITEMS - 1]["name"], "t999");
     }

@@ -15,7 +15,7 @@ use super::{
     content::{self, ContentRejected},
     loader::ContentLoader,
 };
-use crate::{catalog_verifier::CatalogVerifier, cache::Cache};
+use crate::{cache::Cache, catalog_verifier::CatalogVerifier};
 
 /// Polling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -51,7 +51,8 @@ pub(crate) fn load(path: &Path, catalog_verifier: &CatalogVerifier) -> Result<Ca
 /// Follows the file until it is stopped. Fails if the first content is rejected and there is no
 /// catalog.
 pub(super) async fn watch(path: &Path, feed: Feed) -> Result<(), ContentRejected> {
-    let (mut seen, mut loader) = (None, ContentLoader::new(feed.clone(), path.display().to_string()));
+    let (mut seen, mut loader) =
+        (None, ContentLoader::new(feed.clone(), path.display().to_string()));
     loop {
         match read_if_changed(path, seen).await {
             Ok((state, content)) => {
@@ -73,13 +74,19 @@ pub(super) async fn watch(path: &Path, feed: Feed) -> Result<(), ContentRejected
 }
 
 /// Reads the file if it may have changed.
-async fn read_if_changed(path: &Path, seen: Option<FileState>) -> io::Result<(FileState, Option<Vec<u8>>)> {
+async fn read_if_changed(
+    path: &Path,
+    seen: Option<FileState>,
+) -> io::Result<(FileState, Option<Vec<u8>>)> {
     let path = path.to_owned();
     let reading = tokio::task::spawn_blocking(move || read_if_changed_blocking(&path, seen));
     reading.await.unwrap_or_else(|e| Err(io::Error::other(e)))
 }
 
-fn read_if_changed_blocking(path: &Path, seen: Option<FileState>) -> io::Result<(FileState, Option<Vec<u8>>)> {
+fn read_if_changed_blocking(
+    path: &Path,
+    seen: Option<FileState>,
+) -> io::Result<(FileState, Option<Vec<u8>>)> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         // Reading a pipe or device can block forever.

@@ -50,7 +50,11 @@ enum Fetched {
 
 /// Polls the URL until it is stopped. Fails if the first content is rejected and there is no
 /// catalog.
-pub(super) async fn poll(url: &str, config: &SourceConfig, feed: Feed) -> Result<(), ContentRejected> {
+pub(super) async fn poll(
+    url: &str,
+    config: &SourceConfig,
+    feed: Feed,
+) -> Result<(), ContentRejected> {
     let (interval, credentials) = (config.poll_interval, &config.credentials);
     let client = match client(credentials) {
         Ok(client) => client,

@@ -36,7 +36,10 @@ impl ContentLoader {
         let taking = tokio::task::spawn_blocking(move || {
             let digest = Digest::of(&bytes);
             let is_new = last != Some(digest);
-            (digest, is_new.then(|| content::load_content(&cache, (&name, &bytes), &catalog_verifier)))
+            (
+                digest,
+                is_new.then(|| content::load_content(&cache, (&name, &bytes), &catalog_verifier)),
+            )
         });
         // An error means a panic, which was logged, or shutdown.
         let Ok((digest, taken)) = taking.await else { return Ok(()) };

@@ -73,8 +73,8 @@ pub enum InvalidSource {
     Form(String),
     /// A `grpc(s)://` address without a port, or with a path.
     #[error(
-		"`{0}` must be grpc(s)://host:port, or several host:port separated by commas, such as \\
-			 grpc://127.0.0.1:7070"
+        "`{0}` must be grpc(s)://host:port, or several host:port separated by commas, such as \
+             grpc://127.0.0.1:7070"
     )]
     Address(String),
     /// Too many addresses.

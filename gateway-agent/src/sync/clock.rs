@@ -18,10 +18,12 @@ pub(super) struct ClockCheck {
 impl ClockCheck {
     /// Checks the time of a new signature. Warns once until the clocks agree again.
     pub(super) fn compare(&mut self, signed_at: Timestamp) {
-        if let Some(ahead) = self.new_difference(signed_at, UNIX_EPOCH.elapsed().unwrap_or_default()) {
+        if let Some(ahead) =
+            self.new_difference(signed_at, UNIX_EPOCH.elapsed().unwrap_or_default())
+        {
             tracing::warn!(
-				"the registry's clock is {} s ahead of this machine, so the catalog looks fresher than it \\
-				 is; synchronize both clocks (NTP)",
+                "the registry's clock is {} s ahead of this machine, so the catalog looks fresher than it \
+                 is; synchronize both clocks (NTP)",
                 ahead.as_secs()
             );
         }

@@ -12,8 +12,8 @@ use registry_proto::{
 
 use registry_follow::{Refusal, RegistryClock, Taken, told_age};
 
-use super::{REMEDY, unsigned::UnsignedCommits, findings, snapshot::PartialSnapshot};
-use crate::{catalog_verifier::CatalogVerifier, cache::Cache, startup};
+use super::{REMEDY, findings, snapshot::PartialSnapshot, unsigned::UnsignedCommits};
+use crate::{cache::Cache, catalog_verifier::CatalogVerifier, startup};
 
 /// Number of documents from which verification moves to a blocking thread.
 const BLOCKING_DOCUMENTS: usize = 32;
@@ -142,7 +142,11 @@ impl Incoming {
         let problem = if !self.cache.has_catalog() {
             return Ok(());
         } else if position.registry != *held.registry() {
-            format!("the server is registry {}, but the cache belongs to {}", position.registry, held.registry())
+            format!(
+                "the server is registry {}, but the cache belongs to {}",
+                position.registry,
+                held.registry()
+            )
         } else if position.revision < held.revision() {
             format!(
                 "the snapshot has revision {}, but {} is already served",
@@ -221,7 +225,9 @@ impl Incoming {
         let verify_signature = move || {
             let catalog = stepped(&held, step, claimed)?.attested(attestation);
             let lacks = || startup::missing(&catalog);
-            catalog_verifier.verify_signature(&catalog).map_err(|e| Refusal::new(claimed, &e).with(lacks()))?;
+            catalog_verifier
+                .verify_signature(&catalog)
+                .map_err(|e| Refusal::new(claimed, &e).with(lacks()))?;
             Ok::<_, Refusal>(catalog)
         };
         let catalog = run_blocking_if(is_large, verify_signature).await??;

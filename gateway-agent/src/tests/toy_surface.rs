@@ -25,7 +25,7 @@ use crate::{
     identity::settings::AuthenticationConfig,
     mcp::tests::harness::{Bench, Setup},
     pipeline::{
-        InputHandling, Error, GatewayHandle, Invocation, Output, Target, ToolCall, invoke, message,
+        Error, GatewayHandle, InputHandling, Invocation, Output, Target, ToolCall, invoke, message,
     },
     testing::{agent, tool},
 };

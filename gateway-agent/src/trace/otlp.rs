@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{SpanRecord, SpanKind};
+use super::{SpanKind, SpanRecord};
 
 const ERROR: u8 = 2;
 

@@ -82,7 +82,15 @@ impl Backend {
         let interfaces = interfaces.into_iter().filter_map(known).collect();
         let (tool, method) = (source.tool.as_str().into(), Method::CallTool);
         let route = route_of(snapshot, &server, &source.tool);
-        Some(Self::Upstream(UpstreamBinding { server, tool, method, live, tasks, interfaces, route }))
+        Some(Self::Upstream(UpstreamBinding {
+            server,
+            tool,
+            method,
+            live,
+            tasks,
+            interfaces,
+            route,
+        }))
     }
 
     /// Creates the backend of a skill. Agents list no tools.
@@ -122,7 +130,9 @@ impl Backend {
 
     pub(super) fn missing_target(&self) -> Option<&Key> {
         match self {
-            Self::Upstream(UpstreamBinding { server, route, .. }) => route.is_none().then_some(server),
+            Self::Upstream(UpstreamBinding { server, route, .. }) => {
+                route.is_none().then_some(server)
+            }
             Self::Composed(composed) => composed.missing_target(),
         }
     }
@@ -150,7 +160,11 @@ impl Backend {
     }
 
     /// Evaluates a condition for the tool itself or for the parts of a composition.
-    fn holds(&self, own: impl Fn(LiveTools<'_>) -> ContractAnswer, part: impl Fn(&ServedTool) -> bool) -> ContractAnswer {
+    fn holds(
+        &self,
+        own: impl Fn(LiveTools<'_>) -> ContractAnswer,
+        part: impl Fn(&ServedTool) -> bool,
+    ) -> ContractAnswer {
         match self {
             Self::Upstream(binding) => own(binding.live()),
             // A part with a provisional answer is rebuilt later, which also rebuilds the
@@ -169,7 +183,15 @@ impl Backend {
         mut part: impl FnMut(&Dependency) -> Option<Arc<ServedTool>>,
     ) -> bool {
         match self {
-            Self::Upstream(UpstreamBinding { server, live, tasks, tool, method, interfaces, route }) => {
+            Self::Upstream(UpstreamBinding {
+                server,
+                live,
+                tasks,
+                tool,
+                method,
+                interfaces,
+                route,
+            }) => {
                 let definition = live.as_ref().and_then(|tools| tools.find(tool));
                 let features = snapshot.definitions.features(server).map(Arc::as_ref);
                 let is_known = |own: &str, known: &str| {

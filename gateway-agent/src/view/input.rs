@@ -48,7 +48,9 @@ pub struct InputSchema {
 
 pub(super) fn input_of(served: &ServedTool) -> InputSchema {
     match input_text(served) {
-        Ok((text, params)) => InputSchema { schema: ServedSchema::new(text), params, problem: None },
+        Ok((text, params)) => {
+            InputSchema { schema: ServedSchema::new(text), params, problem: None }
+        }
         Err(problem) => InputSchema {
             schema: ServedSchema::new(ANY_OBJECT.to_owned()),
             params: Vec::new(),

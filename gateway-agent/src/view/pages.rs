@@ -223,16 +223,23 @@ impl Page {
 
     fn is_unchanged(&self, served_tools: &[Arc<ServedTool>]) -> bool {
         self.served_tools.len() == served_tools.len()
-            && self.served_tools.iter().zip(served_tools).all(|(a, b)| a.fingerprint() == b.fingerprint())
+            && self
+                .served_tools
+                .iter()
+                .zip(served_tools)
+                .all(|(a, b)| a.fingerprint() == b.fingerprint())
     }
 
     fn last(&self) -> Option<Cursor> {
-        self.served_tools.last().map(|served| Cursor(served.list_position().clone(), served.name().clone()))
+        self.served_tools
+            .last()
+            .map(|served| Cursor(served.list_position().clone(), served.name().clone()))
     }
 
     fn bytes(&self, form: Form) -> Bytes {
-        let has_tasks =
-            || self.served_tools.iter().any(|served| served.task_support() != TaskSupport::Forbidden);
+        let has_tasks = || {
+            self.served_tools.iter().any(|served| served.task_support() != TaskSupport::Forbidden)
+        };
         match form {
             Form::Modern => self.modern.get_or_init(|| self.render(form).0).clone(),
             Form::LegacyTasks if has_tasks() => {
@@ -260,9 +267,9 @@ impl Page {
             if !served.is_callable_by(form.has_tasks()) {
                 tracing::info!(
                     tool.name = %served.name(), clients = ?form,
-					"a tool is not listed to these clients: its server requires task augmentation \\
-					 (execution.taskSupport), which needs a client of 2025-11-25 and a tool without \\
-					 outputTransform"
+                    "a tool is not listed to these clients: its server requires task augmentation \
+                     (execution.taskSupport), which needs a client of 2025-11-25 and a tool without \
+                     outputTransform"
                 );
                 continue;
             }

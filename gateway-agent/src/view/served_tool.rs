@@ -1,8 +1,8 @@
 //! One tool version as the gateway serves it: its backend, defaults and hidden fields.
 //!
-//! A served tool contains all its inputs (shared with the catalog), so that it can check whether it is
-//! current, and render itself at any time. An invalid projection yields no served tool, because results
-//! would reveal hidden members. The same holds for a composition with an unusable part.
+//! A served tool contains all its inputs (shared with the catalog), so that it can check whether it
+//! is current, and render itself at any time. An invalid projection yields no served tool, because
+//! results would reveal hidden members. The same holds for a composition with an unusable part.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -25,9 +25,9 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     Composed, InputSchema, Snapshot, TaskSupport,
+    backend::{Backend, UpstreamBinding},
     input::{self, ServedSchema},
     pages::ListPosition,
-    backend::{UpstreamBinding, Backend},
 };
 use crate::contract::{Contracts, ViolationCounter, schemas_of};
 
@@ -58,8 +58,8 @@ pub struct ServedTool {
 }
 
 impl ServedTool {
-    /// Creates the served tool of a registered tool. `None` if it cannot be served. `part` resolves the
-    /// parts of compositions.
+    /// Creates the served tool of a registered tool. `None` if it cannot be served. `part` resolves
+    /// the parts of compositions.
     pub(super) fn new(
         snapshot: &Snapshot,
         record: &Record,
@@ -79,7 +79,15 @@ impl ServedTool {
         let hidden = tool_schema::hidden(tool);
         let list_position = ListPosition::new(&snapshot.catalog, tool);
         let plain = Self::plain(snapshot, record, contracts, backend);
-        Some(Self { hidden, projection, is_quarantined, is_undeployed, only_at, list_position, ..plain })
+        Some(Self {
+            hidden,
+            projection,
+            is_quarantined,
+            is_undeployed,
+            only_at,
+            list_position,
+            ..plain
+        })
     }
 
     /// Creates the served tool of an agent's skill, for compositions.
@@ -96,7 +104,12 @@ impl ServedTool {
         Some(Self { skill: Some(Box::new(skill.as_tool(agent))), ..plain })
     }
 
-    fn plain(snapshot: &Snapshot, record: &Record, contracts: &Contracts, backend: Backend) -> Self {
+    fn plain(
+        snapshot: &Snapshot,
+        record: &Record,
+        contracts: &Contracts,
+        backend: Backend,
+    ) -> Self {
         let document = record.document.clone();
         let schemas = schemas_of(&snapshot.catalog, &document);
         let mut hasher = DefaultHasher::new();

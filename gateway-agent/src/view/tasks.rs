@@ -18,7 +18,10 @@ pub enum TaskSupport {
 
 impl TaskSupport {
     /// Reads the definition of a tool. It counts only if the server declares the capability.
-    pub(super) fn from_definition(features: Option<&Features>, definition: Option<&RawValue>) -> Self {
+    pub(super) fn from_definition(
+        features: Option<&Features>,
+        definition: Option<&RawValue>,
+    ) -> Self {
         if !features.is_some_and(Features::takes_tasks) {
             return Self::Forbidden;
         }

@@ -291,7 +291,11 @@ fn only_changed_parts_are_rebuilt() {
         ]
     };
     let world = world(catalog(1, first()));
-    let (x, y, all) = (world.see(&agent_audience("x")), world.see(&agent_audience("y")), world.see(&Audience::Everyone));
+    let (x, y, all) = (
+        world.see(&agent_audience("x")),
+        world.see(&agent_audience("y")),
+        world.see(&Audience::Everyone),
+    );
     let page = y.list(None, Era::Modern).tools;
     assert!(Arc::ptr_eq(&x, &world.see(&agent_audience("x"))), "nothing changed");
 

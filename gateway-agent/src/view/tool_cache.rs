@@ -53,7 +53,8 @@ impl ToolCache {
             })
         };
         let record = snapshot.catalog.find(tool).filter(|record| is_usable(record))?;
-        let known = self.served_tools.read().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();
+        let known =
+            self.served_tools.read().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();
         if let Some(served) = known.filter(|served| served.is_current(snapshot, record, part)) {
             return Some(served);
         }

@@ -37,12 +37,19 @@ pub struct VisibleServers(BTreeMap<Box<str>, VisibleServer>);
 
 impl VisibleServers {
     /// The visible servers of a view.
-    pub fn new(snapshot: &Snapshot, view: &View, exposure_settings: impl Fn(&Key) -> Option<Showing>) -> Self {
+    pub fn new(
+        snapshot: &Snapshot,
+        view: &View,
+        exposure_settings: impl Fn(&Key) -> Option<Showing>,
+    ) -> Self {
         let mut all: BTreeMap<Box<str>, VisibleServer> = BTreeMap::new();
         for served in view.served_tools() {
             let Some(server) = served.server() else { continue };
             let Some(exposure_settings) = exposure_settings(server) else { continue };
-            if all.get(exposure_settings.prefix.as_str()).is_some_and(|known| known.server >= *server) {
+            if all
+                .get(exposure_settings.prefix.as_str())
+                .is_some_and(|known| known.server >= *server)
+            {
                 continue;
             }
             let Some(visible) = visible(snapshot, server, exposure_settings) else { continue };
@@ -77,5 +84,11 @@ fn visible(snapshot: &Snapshot, server: &Key, exposure_settings: Showing) -> Opt
     // A server that was never reached has no features yet.
     let features = snapshot.definitions.features(server).cloned().unwrap_or_default();
     let exposes = exposures(snapshot, server, exposure_settings.exposes)?;
-    Some(VisibleServer { server: server.clone(), target, prefix: exposure_settings.prefix, features, exposes })
+    Some(VisibleServer {
+        server: server.clone(),
+        target,
+        prefix: exposure_settings.prefix,
+        features,
+        exposes,
+    })
 }

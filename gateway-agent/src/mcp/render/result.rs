@@ -112,7 +112,12 @@ pub(crate) fn entries(
 }
 
 /// The result of a forwarded request, in the caller's era and names.
-pub(crate) fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &OperationResult) -> SizedResponse {
+pub(crate) fn relayed(
+    id: Id<'_>,
+    era: Era,
+    method: Method,
+    outcome: &OperationResult,
+) -> SizedResponse {
     let result = &outcome.result;
     let mut added = added(outcome);
     if method == Method::TaskResult
@@ -175,11 +180,11 @@ pub(crate) fn failed(id: Id<'_>, era: Era, text: &str) -> SizedResponse {
 /// The result for a call that the age of the catalog forbids: as text, and in `_meta` for programs.
 pub(crate) fn stale_catalog(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> SizedResponse {
     let Stale { age, limit, is_read_only } = stale;
-    let kind =
-        if *is_read_only { "calls of all tools" } else { "tools that may change something" };
-		"{tool} was not called: the registry last confirmed the catalog {} ago, and this gateway \\
-		 rejects {kind} after {}. Retry later, or report to the gateway's operator that the \\
-		 registry is unreachable.",
+    let kind = if *is_read_only { "calls of all tools" } else { "tools that may change something" };
+    let text = format!(
+        "{tool} was not called: the registry last confirmed the catalog {} ago, and this gateway \
+         rejects {kind} after {}. Retry later, or report to the gateway's operator that the \
+         registry is unreachable.",
         seconds(*age),
         seconds(*limit),
     );
@@ -227,9 +232,14 @@ pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &OperationResult) -> SizedResp
 
 /// The result of a failed composition: the message as text, the error and the steps in `_meta`.
 ///
-/// `structuredContent` must match the tool's `outputSchema` even beside `isError`: the TypeScript SDK
-/// validates both and throws.
-pub(crate) fn failed_composition(id: Id<'_>, era: Era, tool: &str, failed: &Failed) -> SizedResponse {
+/// `structuredContent` must match the tool's `outputSchema` even beside `isError`: the TypeScript
+/// SDK validates both and throws.
+pub(crate) fn failed_composition(
+    id: Id<'_>,
+    era: Era,
+    tool: &str,
+    failed: &Failed,
+) -> SizedResponse {
     let text = message::failed_composition(tool, &failed.failure);
     let steps = serde_json::to_string(&failed.steps).unwrap_or_default();
     let failure = failed.failure.to_value().to_string();

@@ -24,7 +24,7 @@ use super::super::{Endpoint, requester::Requester};
 use crate::{
     audit::CallRecord,
     mcp::render::result,
-    pipeline::{self, FeatureSubject, Error, Invocation, OperationResult, Output, Task},
+    pipeline::{self, Error, FeatureSubject, Invocation, OperationResult, Output, Task},
 };
 
 /// Maximum tasks per subscription.
@@ -60,7 +60,11 @@ impl Tasks {
     ) -> Self {
         let until = Instant::now() + FIRST_POLL_TIMEOUT;
         let begin = |known: Box<str>| {
-            WatchedTask::begin(endpoint.clone(), (requester.clone(), context.clone()), (known, until))
+            WatchedTask::begin(
+                endpoint.clone(),
+                (requester.clone(), context.clone()),
+                (known, until),
+            )
         };
         let all: Vec<_> = ids.iter().cloned().map(begin).collect();
         let watched = stream::iter(all).buffered(CONCURRENT_POLLS).filter_map(std::future::ready);
@@ -189,7 +193,8 @@ mod tests {
 
     #[test]
     fn poll_interval_follows_server_within_limits() {
-        let poll_interval = |task: &str| super::poll_interval(&RawValue::from_string(task.to_owned()).unwrap());
+        let poll_interval =
+            |task: &str| super::poll_interval(&RawValue::from_string(task.to_owned()).unwrap());
         for ended in ["completed", "failed", "cancelled"] {
             let task = format!(r#"{{"status":"{ended}","pollIntervalMs":"x"}}"#);
             assert_eq!(poll_interval(&task), None, "{ended}");

@@ -31,7 +31,7 @@ pub(super) enum Change {
     Prompts,
     Resources,
     /// A resource, under the caller's URI.
-	Updated(Box<str>),
+    Updated(Box<str>),
     /// The state of a task of 2025-11-25, under the server's id.
     Task {
         /// The registered versions of the server that announced it.
@@ -77,11 +77,12 @@ struct CallerState {
 
 impl ChangeWatcher {
     /// Starts watching. The number of watchers is limited, in total and per caller.
-    pub(super) fn new(
-        endpoint: &Arc<Endpoint>,
-        requester: &Requester,
-    ) -> Result<Self, Rejection> {
-        let share = endpoint.state.stream_shares.take(&requester.caller.payer).map_err(Rejection::TooManyStreams)?;
+    pub(super) fn new(endpoint: &Arc<Endpoint>, requester: &Requester) -> Result<Self, Rejection> {
+        let share = endpoint
+            .state
+            .stream_shares
+            .take(&requester.caller.payer)
+            .map_err(Rejection::TooManyStreams)?;
         let permit = endpoint.state.streams.clone().try_acquire_owned();
         let full = Exhausted::All { what: Scarce::Streams, most: endpoint.state.most_streams };
         let permit = permit.map_err(|_| Rejection::TooManyStreams(full))?;
@@ -130,7 +131,11 @@ impl ChangeWatcher {
         let gateway = &self.endpoint.gateway;
         let level = gateway.staleness().check().level;
         let snapshot = gateway.views().now();
-        let caller = gateway.identify(&snapshot, &self.requester.caller.claim, self.requester.caller.client.clone());
+        let caller = gateway.identify(
+            &snapshot,
+            &self.requester.caller.claim,
+            self.requester.caller.client.clone(),
+        );
         let view = gateway.view(&snapshot, &caller);
         let visible_servers = gateway.visible_servers(&snapshot, &view);
         let mut targets = BTreeMap::<_, BTreeSet<Key>>::new();
@@ -216,7 +221,9 @@ impl CallerState {
     /// The change that an announcement means for this caller, if any.
     fn change_for(&self, Announcement { server, news }: &Announcement) -> Option<Change> {
         let visible = |what| {
-            self.visible_servers.iter().find(|visible| visible.target == *server && visible.exposes(what))
+            self.visible_servers
+                .iter()
+                .find(|visible| visible.target == *server && visible.exposes(what))
         };
         match news {
             News::Tools => self.targets.contains_key(server).then_some(Change::Tools),

@@ -23,14 +23,14 @@ use crate::{
     freshness::{MaxStaleness, StalenessMonitor},
     identity::{
         authenticator::Authenticator,
-        settings::{AuthenticatorConfig, IdentityConfig, AuthenticationConfig},
+        settings::{AuthenticationConfig, AuthenticatorConfig, IdentityConfig},
     },
     mcp::Mcp,
     origin::OriginPolicy,
     pipeline::{Gateway, GatewayHandle, GatewayParts, Settings},
     seal::KeyFile,
-    trace::{Tracer, settings::TracingConfig},
     testing::{Registered, catalog},
+    trace::{Tracer, settings::TracingConfig},
 };
 
 /// The settings of a test's gateway; the default is strict.
@@ -177,8 +177,11 @@ impl Bench {
             sealer: Arc::new(KeyFile::new(None, &cache_file).open()),
             tracer: Tracer::start(&TracingConfig::default(), "under-test"),
         };
-        let authenticator =
-            AuthenticatorConfig { identity: setup.identity, authentication: setup.authentication, scheme: "http" };
+        let authenticator = AuthenticatorConfig {
+            identity: setup.identity,
+            authentication: setup.authentication,
+            scheme: "http",
+        };
         let authenticator = Authenticator::open(authenticator).await.unwrap();
         let handle = GatewayHandle::new(Gateway::new(settings, authenticator, parts));
         let gateway = handle.current();

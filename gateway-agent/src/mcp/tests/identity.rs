@@ -27,7 +27,11 @@ fn authentication() -> AuthenticationConfig {
         digest: Digest::of(key.as_bytes()),
         scopes: Vec::new(),
     };
-    AuthenticationConfig { required: true, api_keys: KEYS.map(key).to_vec(), ..AuthenticationConfig::default() }
+    AuthenticationConfig {
+        required: true,
+        api_keys: KEYS.map(key).to_vec(),
+        ..AuthenticationConfig::default()
+    }
 }
 
 async fn bench() -> Bench {

@@ -6,13 +6,13 @@ use gateway_upstream::NoToken;
 pub(super) fn none(tool: &str, why: &NoToken) -> String {
     match why {
         NoToken::Refused { reason: Some(reason), .. } => format!(
-			"The gateway's request for a token for the server behind {tool} was rejected \\
-			 ({reason}). The call was not made. If your own token has expired, get another one; \\
-			 otherwise report this to the gateway's operator."
+            "The gateway's request for a token for the server behind {tool} was rejected \
+             ({reason}). The call was not made. If your own token has expired, get another one; \
+             otherwise report this to the gateway's operator."
         ),
         _ => format!(
-			"The gateway could not get a token for the server behind {tool}. The call was not made. \\
-			 Retry later."
+            "The gateway could not get a token for the server behind {tool}. The call was not made. \
+             Retry later."
         ),
     }
 }
@@ -20,8 +20,8 @@ pub(super) fn none(tool: &str, why: &NoToken) -> String {
 /// The target uses token exchange, and the caller has no token to exchange.
 pub(super) fn nobody(tool: &str) -> String {
     format!(
-		"{tool} requires a caller with a token: its server is called on behalf of the caller, and this \\
-		 request has no token of an identity provider with a subject (`sub`). The call was not made. \\
-		 Send such a token as `Authorization: Bearer`."
+        "{tool} requires a caller with a token: its server is called on behalf of the caller, and this \
+         request has no token of an identity provider with a subject (`sub`). The call was not made. \
+         Send such a token as `Authorization: Bearer`."
     )
 }

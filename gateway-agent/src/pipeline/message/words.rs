@@ -10,8 +10,8 @@ use crate::pipeline::projection;
 /// The change itself is for operators only.
 pub(super) fn quarantined(tool: &str) -> String {
     format!(
-		"{tool} is quarantined and was not called: its server changed the tool's definition, and the \\
-		 change has not been accepted. Retries do not help; report this to the gateway's operator."
+        "{tool} is quarantined and was not called: its server changed the tool's definition, and the \
+         change has not been accepted. Retries do not help; report this to the gateway's operator."
     )
 }
 
@@ -36,8 +36,8 @@ pub(super) fn invalid_output(tool: &str, violations: &[Violation]) -> String {
 /// The result is omitted: a projection hides it from the caller.
 pub(super) fn unprojected(tool: &str, failure: &projection::ProjectionError) -> String {
     format!(
-		"{tool} was called, but its result does not match its registered projection and was discarded: \\
-		 {failure}. Retries do not help; report this to the tool's owner."
+        "{tool} was called, but its result does not match its registered projection and was discarded: \
+         {failure}. Retries do not help; report this to the tool's owner."
     )
 }
 
@@ -53,8 +53,8 @@ pub(crate) fn failed_composition(tool: &str, failure: &ProjectionError) -> Strin
 pub(super) fn broken(tool: &str, what: &Breach) -> String {
     if *what == Breach::HttpSse {
         return format!(
-			"The server behind {tool} uses HTTP+SSE (2024-11-05), which the gateway does not support. The \\
-			 call was not made. An operator must configure another transport."
+            "The server behind {tool} uses HTTP+SSE (2024-11-05), which the gateway does not support. The \
+             call was not made. An operator must configure another transport."
         );
     }
     if what.may_have_run() {
@@ -63,7 +63,7 @@ pub(super) fn broken(tool: &str, what: &Breach) -> String {
         );
     }
     format!(
-		"The server behind {tool} supports no protocol version of the gateway. The call was not made."
+        "The server behind {tool} supports no protocol version of the gateway. The call was not made."
     )
 }
 
@@ -82,12 +82,12 @@ pub(super) fn exhausted(tool: &str, why: &Exhausted) -> String {
         | Scarce::Sessions
         | Scarce::Streams => why.to_string(),
         Scarce::Buffers => format!(
-			"The gateway has no memory left for the result of {tool} and discarded it: {why}. Whether \\
-			 the tool did its work is unknown. Retry later, with fewer or smaller concurrent calls."
+            "The gateway has no memory left for the result of {tool} and discarded it: {why}. Whether \
+             the tool did its work is unknown. Retry later, with fewer or smaller concurrent calls."
         ),
         Scarce::InputHandling | Scarce::Inputs => format!(
-			"{tool} requested input, and the call was stopped: {why}. Whether it did its work is \\
-			 unknown. Answer the open questions first, or retry later."
+            "{tool} requested input, and the call was stopped: {why}. Whether it did its work is \
+             unknown. Answer the open questions first, or retry later."
         ),
     }
 }
