@@ -487,12 +487,6 @@ const HOMES: &[Home] = &[
         within: "gateway-agent/src/",
         homes: &["gateway-agent/src/bridge/endpoint.rs"],
     },
-    // A step is authorized by its composition.
-    Home {
-        text: "StepCall {",
-        within: "gateway-agent/src/",
-        homes: &["gateway-agent/src/pipeline"],
-    },
     Home { text: "HttpConnector", within: "gateway-agent/src/", homes: &[] },
     Home { text: "CommandWrap", within: "gateway-agent/src/", homes: &[] },
     Home { text: "tonic::", within: "gateway-agent/src/", homes: &["gateway-agent/src/sync"] },

@@ -15,7 +15,8 @@ pub use self::{
     claim::{Evidence, HeaderClaim, Named},
     outcome::Outcome,
     permit::{
-        Authorized, Denial, Facts, Finding, Permit, Stale, Standing, authorize, decide, seconds,
+        Authorized, Denial, Facts, Finding, Permit, Stale, Standing, authorize,
+        authorize_composition, decide, seconds,
     },
     rules::{CheckRules, Checks, ToolSelector, ToolValidation},
     shares::{Exhausted, Principal, Scarce, Share, Shares},

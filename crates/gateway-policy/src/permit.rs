@@ -24,11 +24,16 @@ impl Permit {
     pub fn subject(&self) -> &str {
         &self.subject
     }
+
+    /// Consumes the permit and returns its subject.
+    pub fn into_subject(self) -> Arc<str> {
+        self.subject
+    }
 }
 
 /// The facts that decide about a request.
-#[derive(Debug)]
-pub struct Facts<'a> {
+#[derive(Debug, Clone, Copy)]
+pub struct Facts {
     /// The configured responses to violations.
     pub policy: RuntimeValidation,
     /// The relation of the caller to the subject.
@@ -37,23 +42,32 @@ pub struct Facts<'a> {
     pub stale: Option<Stale>,
     /// Whether the definition of the tool is quarantined.
     pub is_quarantined: bool,
-    /// The upstream and its name of the subject. `None`: a composition, whose steps are authorized
-    /// one by one.
-    pub upstream: Option<(&'a Key, Arc<str>)>,
 }
 
-/// An authorized request.
+/// An authorized request to an upstream.
 #[derive(Debug)]
 pub struct Authorized {
+    /// The permission to call the upstream.
+    pub permit: Permit,
     /// A violation that the policy lets pass.
     pub finding: Option<Finding>,
-    /// The permission to call the upstream. `None`: a composition.
-    pub permit: Option<Permit>,
 }
 
-/// Authorizes a request. The age of the catalog comes after the standing, so that it reveals nothing
-/// about tools that the caller may not know.
-pub fn authorize(facts: Facts<'_>) -> Result<Authorized, Denial> {
+/// Authorizes a request to an upstream. `subject` is the upstream's name of the called tool, prompt,
+/// resource or task.
+pub fn authorize(
+    facts: Facts,
+    server: &Key,
+    subject: impl Into<Arc<str>>,
+) -> Result<Authorized, Denial> {
+    let finding = authorize_composition(facts)?;
+    Ok(Authorized { permit: Permit { server: server.clone(), subject: subject.into() }, finding })
+}
+
+/// Authorizes the call of a composition. Its steps are authorized one by one.
+pub fn authorize_composition(facts: Facts) -> Result<Option<Finding>, Denial> {
+    // The age of the catalog comes after the standing, so that the denial reveals nothing about
+    // tools that are hidden from the caller.
     let finding = decide(facts.policy, facts.standing)?;
     if let Some(stale) = facts.stale {
         return Err(stale.into());
@@ -61,8 +75,7 @@ pub fn authorize(facts: Facts<'_>) -> Result<Authorized, Denial> {
     if facts.is_quarantined {
         return Err(Denial::Quarantined);
     }
-    let permit = facts.upstream.map(|(server, subject)| Permit { server: server.clone(), subject });
-    Ok(Authorized { finding, permit })
+    Ok(finding)
 }
 
 /// The relation of a caller to a tool.

@@ -32,9 +32,10 @@ mod subscriptions;
 mod target;
 #[cfg(test)]
 mod tests;
+mod timing;
 mod visit;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use gateway_policy::{Permit, Principal};
 use gateway_protocol::{mcp::RawResult, naming::Prefix};
@@ -66,7 +67,7 @@ pub use self::{
     subscriptions::Subscribed,
     target::{TargetHealth, TargetState},
 };
-use self::{roster::Roster, target::Target};
+use self::{roster::Roster, target::Target, timing::Timing};
 
 /// Prefix and exposure of a target's prompts and resources.
 #[derive(Debug, Clone)]
@@ -84,42 +85,6 @@ pub struct Upstreams {
     tasks: TaskTracker,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
-}
-
-/// How often things are done, so that tests need not wait.
-#[derive(Debug, Clone, Copy)]
-struct Timing {
-    /// Between two lists of a target that is well.
-    relist: Duration,
-    /// Between two looks whether a target over the network is still there.
-    check: Duration,
-    /// Before the first new attempt at a target that is not; it doubles.
-    retry_first: Duration,
-    /// The longest such wait.
-    retry_longest: Duration,
-    /// How long a child must have lived for its next failure to count as the first.
-    stable: Duration,
-    /// How long a child may take to end before it is ended.
-    grace: Duration,
-    /// How long a caller's own child is kept without a call.
-    idle: Duration,
-    /// How long a caller may take to answer a question.
-    answer: Duration,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            relist: Duration::from_mins(1),
-            check: Duration::from_secs(5),
-            retry_first: Duration::from_millis(250),
-            retry_longest: Duration::from_secs(30),
-            stable: Duration::from_secs(10),
-            grace: Duration::from_secs(2),
-            idle: Duration::from_mins(5),
-            answer: Duration::from_mins(5),
-        }
-    }
 }
 
 impl Upstreams {
@@ -143,34 +108,24 @@ impl Upstreams {
         self.roster.configure(targets, limits);
     }
 
-    /// Sends a caller's request. This is the only way to an upstream. Dropping the future cancels
-    /// the request there too.
+    /// Sends a caller's request. Dropping the future cancels the request at the upstream too.
     pub async fn send(&self, permit: Permit, request: Request<'_>) -> Result<RawResult, Error> {
-        self.run(permit.server(), permit.subject(), request).await
-    }
-
-    async fn run(
-        &self,
-        server: &Key,
-        subject: &str,
-        request: Request<'_>,
-    ) -> Result<RawResult, Error> {
-        let target = self.target(server)?;
+        let target = self.target(permit.server())?;
         if self.stop.is_cancelled() {
             let source = "the gateway is stopping".into();
-            return Err(Error::Unavailable { target: server.into(), source });
+            return Err(Error::Unavailable { target: permit.server().into(), source });
         }
-        target.send(subject, request).await
+        target.send(permit, request).await
     }
 
     fn target(&self, server: &Key) -> Result<Arc<Target>, Error> {
         self.roster.find(server)
     }
 
-    /// Watches a resource for somebody until what is returned is dropped; updates are announced.
-    pub fn watch(&self, permit: &Permit, principal: &Principal) -> Result<Subscribed, Error> {
+    /// Subscribes a caller to a resource until the returned guard is dropped. Updates are announced.
+    pub fn watch(&self, permit: Permit, principal: &Principal) -> Result<Subscribed, Error> {
         let target = self.target(permit.server())?;
-        Ok(target.subscriptions().watch(permit.subject(), principal)?)
+        Ok(target.subscriptions().watch(permit.into_subject(), principal)?)
     }
 
     /// What upstreams say to everybody, from now on.

@@ -14,7 +14,7 @@ use tokio::{runtime::Handle, sync::watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Error, TargetHealth, TargetState, Timing,
+    Error, TargetHealth, TargetState,
     announce::Board,
     definitions::Definitions,
     gate::Load,
@@ -23,6 +23,7 @@ use super::{
     start::Start,
     subscriptions::Subscriptions,
     target::Target,
+    timing::Timing,
 };
 use crate::{TargetConfig, UpstreamLimits};
 

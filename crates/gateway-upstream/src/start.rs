@@ -5,7 +5,9 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Timing, announce::Board, definitions::Definitions, subscriptions::Subscriptions};
+use super::{
+    announce::Board, definitions::Definitions, subscriptions::Subscriptions, timing::Timing,
+};
 use crate::{TargetConfig, UpstreamLimits};
 
 /// The configuration of a target and the parts that it shares with others.

@@ -64,23 +64,22 @@ impl Subscriptions {
     /// Watches a resource for somebody until the guard is dropped.
     pub(super) fn watch(
         self: &Arc<Self>,
-        uri: &str,
+        uri: Arc<str>,
         principal: &Principal,
     ) -> Result<Subscribed, Exhausted> {
         let mut watched = self.watched();
-        let known = watched.get_mut(uri);
+        let known = watched.get_mut(&uri);
         let is_new = known.is_none();
         if let Some(resource) = known
             && let Some(watching) = resource.watchers.get_mut(principal)
         {
             watching.count += 1;
-            return Ok(self.subscribed(uri.into(), principal, resource));
+            return Ok(self.subscribed(uri, principal, resource));
         }
         if is_new && watched.len() >= MOST {
             return Err(Exhausted::All { what: Scarce::Watches, most: MOST });
         }
         let watching = Watching { count: 1, _share: self.shares.take(principal)? };
-        let uri: Arc<str> = uri.into();
         let resource = watched.entry(Arc::clone(&uri)).or_default();
         resource.watchers.insert(principal.clone(), watching);
         let subscribed = self.subscribed(uri, principal, resource);
@@ -248,7 +247,7 @@ mod tests {
     fn a_resource_is_watched_as_long_as_anybody_does() {
         let all = Arc::new(Subscriptions::default());
         assert!(!all.wanted().filter().contains("resourceSubscriptions"));
-        let watch = |uri, who: Option<&str>| all.watch(uri, &who.map(Arc::from)).unwrap();
+        let watch = |uri: &str, who: Option<&str>| all.watch(uri.into(), &who.map(Arc::from)).unwrap();
         let (one, two) = (watch("a:\"1", None), [watch("a:\"1", None), watch("a:\"1", Some("x"))]);
         let other = watch("b:2", None);
         drop(one);
@@ -261,7 +260,7 @@ mod tests {
     #[test]
     fn nobody_watches_without_end() {
         let all = Arc::new(Subscriptions::default());
-        let watch = |uri: &str, who: usize| all.watch(uri, &Some(who.to_string().into()));
+        let watch = |uri: &str, who: usize| all.watch(uri.into(), &Some(who.to_string().into()));
         let own = MOST / 4;
         let many: Vec<_> = (0..MOST).map(|i| watch(&format!("a:{i}"), i / own).unwrap()).collect();
         let what = Scarce::Watches;

@@ -15,7 +15,6 @@ use tokio::{sync::watch, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Timing,
     announce::Announcer,
     breaker::Breaker,
     definitions::{Definitions, Tools},
@@ -26,6 +25,7 @@ use super::{
     routing::TargetId,
     start::Start,
     subscriptions::Subscriptions,
+    timing::Timing,
 };
 use crate::UpstreamLimits;
 

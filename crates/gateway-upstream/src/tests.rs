@@ -17,7 +17,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gateway_policy::{Evidence, HeaderClaim, SubjectToken};
+use gateway_policy::{
+    Authorized, Evidence, Facts, HeaderClaim, RuntimeValidation, Standing, SubjectToken, authorize,
+};
 use gateway_protocol::mcp::Method;
 use gateway_testkit::{McpServer, Received, Reply, Server, json_reply, late, raw_reply, sse_reply};
 use serde_json::value::RawValue;
@@ -60,6 +62,18 @@ pub(super) fn subject_token(principal: &str, token: &str) -> SubjectToken {
 
 fn key() -> Key {
     "server/under-test@1.0.0".parse().unwrap()
+}
+
+/// The permission to call a tool or skill.
+fn permit(server: &Key, subject: &str) -> Permit {
+    let facts = Facts {
+        policy: RuntimeValidation::default(),
+        standing: Standing::Declared,
+        stale: None,
+        is_quarantined: false,
+    };
+    let Authorized { permit, .. } = authorize(facts, server, subject).unwrap();
+    permit
 }
 
 /// A target at a URL, without anything else.
@@ -120,7 +134,7 @@ impl Upstreams {
         let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
         let context = Context::default();
         let request = Request::plain(Method::CallTool, &[], &context);
-        self.run(&key(), "t", Request { arguments: Some(&arguments), ..request }).await
+        self.send(permit(&key(), "t"), Request { arguments: Some(&arguments), ..request }).await
     }
 
     /// Calls the tool `t`, which must work, and gives the raw result.

@@ -21,13 +21,13 @@ use retry_backoff::Backoff;
 
 use super::{
     super::{
-        Timing,
         announce::Announcer,
         error::{Breach, Error, Phase},
         handshake::{self, About, Verdict},
         message::{self, Outgoing},
         routing::TargetId,
         start::Start,
+        timing::Timing,
     },
     Status,
     child::{Child, End, Streams},

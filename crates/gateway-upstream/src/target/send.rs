@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gateway_policy::Exhausted;
+use gateway_policy::{Exhausted, Permit};
 use gateway_protocol::{
     mcp::{Method, RawResult},
     trace_context,
@@ -38,7 +38,7 @@ impl Target {
     /// place, and once from then on.
     pub(in super::super) async fn send(
         &self,
-        subject: &str,
+        permit: Permit,
         request: Request<'_>,
     ) -> Result<RawResult, Error> {
         let _place = self.turn(&request).await?;
@@ -48,7 +48,7 @@ impl Target {
         let visit = Arc::new(Visit::new(passing, &self.shares, request.principal.clone()));
         let side = request.side.map(|side| side.of(&visit));
         let request = Request { side: side.as_ref(), ..request };
-        let outcome = self.timely(subject, request, started).await;
+        let outcome = self.timely(permit.subject(), request, started).await;
         // Who has waited for answers in vain has heard of the upstream.
         let is_beside_it = |error: &Error| {
             error.is_beside_it() || (visit.has_asked() && matches!(error, Error::Timeout { .. }))

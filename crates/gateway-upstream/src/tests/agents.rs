@@ -77,7 +77,7 @@ async fn ask_with(upstreams: &Upstreams, method: Method, arguments: &str) -> Res
         is_repeatable: false,
         ..Request::plain(method, &[], &context)
     };
-    let result = upstreams.run(&agent(), "skill", request).await?;
+    let result = upstreams.send(permit(&agent(), "skill"), request).await?;
     Ok(serde_json::from_str(result.result.get()).unwrap())
 }
 

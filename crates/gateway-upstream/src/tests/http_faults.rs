@@ -113,7 +113,7 @@ async fn messages_before_the_answer_have_a_rate_and_no_total() {
     let buffered = Some(Arc::new(buffers.open(None, 4 * 65_536)));
     let context = Context { buffered, ..Context::default() };
     let began = Instant::now();
-    let result = upstreams.run(&key(), "t", Request::plain(Method::CallTool, &[], &context)).await;
+    let result = upstreams.send(permit(&key(), "t"), Request::plain(Method::CallTool, &[], &context)).await;
     assert_eq!(result.unwrap().result.get(), "{}");
     // The first 64 KiB of the messages' 380,000 bytes are read at once, the others at 1 MiB/s.
     assert!(began.elapsed() > Duration::from_millis(250), "{:?}", began.elapsed());

@@ -151,7 +151,7 @@ async fn a_session_that_is_given_up_is_ended() {
 /// Calls of a caller with a session of its own.
 async fn call_in(upstreams: &Upstreams, session: &str) -> Result<RawResult, Error> {
     let context = Context { session: Some(session.into()), ..Context::default() };
-    upstreams.run(&key(), "t", Request::plain(Method::CallTool, &[], &context)).await
+    upstreams.send(permit(&key(), "t"), Request::plain(Method::CallTool, &[], &context)).await
 }
 
 #[tokio::test]

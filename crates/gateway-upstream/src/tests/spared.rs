@@ -110,7 +110,7 @@ async fn what_was_lost_is_tried_once_more_only_where_that_does_no_harm() {
         upstreams.until_up().await;
         let context = Context::default();
         let request = Request::plain(Method::CallTool, &[], &context);
-        let outcome = upstreams.run(&key(), "t", Request { is_repeatable, ..request }).await;
+        let outcome = upstreams.send(permit(&key(), "t"), Request { is_repeatable, ..request }).await;
         assert_eq!(outcome.is_ok(), is_repeatable, "{outcome:?}");
         assert_eq!(fake.seen("tools/call").len(), attempts);
     }
@@ -174,8 +174,7 @@ async fn callers_that_do_not_answer_are_no_fault_of_the_upstream_that_asks_them(
         let context = Context::default();
         let request = Request::plain(Method::CallTool, &[], &context);
         let began = Instant::now();
-        let server = key();
-        let called = upstreams.run(&server, "t", Request { side: Some(&side), ..request });
+        let called = upstreams.send(permit(&key(), "t"), Request { side: Some(&side), ..request });
         let (outcome, asked) = tokio::join!(called, meanwhile.recv());
         assert!(matches!(asked, Some(Meanwhile::Question(_))), "{asked:?}");
         let error = outcome.unwrap_err();

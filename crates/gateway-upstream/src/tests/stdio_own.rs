@@ -26,7 +26,7 @@ impl Upstreams {
         let context = Context { caller, ..Context::default() };
         let request = Request::plain(Method::CallTool, &[], &context);
         let request = Request { arguments: Some(&arguments), ..request };
-        let result = self.run(&key(), "t", request).await?;
+        let result = self.send(permit(&key(), "t"), request).await?;
         Ok(result.result.get().to_owned())
     }
 }
