@@ -9,10 +9,10 @@ use std::{
 use registry_core::spec::CircuitBreaker;
 use tokio::time::Instant;
 
-/// Most breakers that are remembered; one that is closed without a failure is forgotten first.
+/// Maximum number of breakers. Closed breakers without failures are evicted first.
 const MOST: usize = 10_000;
 
-/// All breakers; the same name is the same state, in whichever composition.
+/// All circuit breakers. Compositions that use the same name share one.
 #[derive(Debug, Default)]
 pub(super) struct Breakers(Mutex<HashMap<Box<str>, Breaker>>);
 
@@ -35,7 +35,7 @@ enum State {
     },
 }
 
-/// Leave to do it once; dropped without an outcome it counts as nothing.
+/// Permission for one call. Dropping it without recording an outcome has no effect on the breaker.
 #[derive(Debug)]
 pub(super) struct Leave<'b> {
     breakers: &'b Breakers,
@@ -43,7 +43,7 @@ pub(super) struct Leave<'b> {
 }
 
 impl Breakers {
-    /// Leave to do it, or for how long there is none.
+    /// Returns a permit, or the time until the next one.
     pub(super) fn enter<'b>(
         &'b self,
         spec: &'b CircuitBreaker,
@@ -70,7 +70,7 @@ impl Breakers {
 }
 
 impl Leave<'_> {
-    /// How it went.
+    /// Records the outcome of the call.
     pub(super) fn settle(self, is_failure: bool, now: Instant) {
         if let Some(breaker) = self.breakers.lock().get_mut(self.spec.name.as_str()) {
             if is_failure {
@@ -132,12 +132,12 @@ mod tests {
             "failureThreshold": 2, "failureWindowSeconds": 10, "resetTimeoutSeconds": 60,
             "successThreshold": 2,
         } }));
-        let Ok(Spec::CircuitBreaker(breaker)) = spec else { panic!("it is one") };
+        let Ok(Spec::CircuitBreaker(breaker)) = spec else { panic!("a circuit breaker") };
         breaker
     }
 
     #[test]
-    fn it_opens_tries_one_at_a_time_and_closes() {
+    fn breaker_opens_probes_and_closes() {
         let (breakers, spec, start) = (Breakers::default(), spec(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let settle = |seconds, is_failure| {
@@ -148,20 +148,20 @@ mod tests {
         settle(12, false);
         settle(13, true);
         assert_eq!(breakers.enter(&spec, at(14)).unwrap_err(), Duration::from_secs(59));
-        let first = breakers.enter(&spec, at(73)).expect("one may try");
-        assert!(breakers.enter(&spec, at(73)).is_err(), "and nobody else");
+        let first = breakers.enter(&spec, at(73)).expect("a probe is allowed");
+        assert!(breakers.enter(&spec, at(73)).is_err(), "only one probe at a time");
         drop(first);
         settle(74, false);
         settle(75, true);
-        assert!(breakers.enter(&spec, at(134)).is_err(), "it is open again");
+        assert!(breakers.enter(&spec, at(134)).is_err(), "the breaker is open again");
         settle(135, false);
         settle(136, false);
         settle(137, true);
-        assert!(breakers.enter(&spec, at(137)).is_ok(), "it is closed: two failures are needed");
+        assert!(breakers.enter(&spec, at(137)).is_ok(), "the breaker is closed until the second failure");
     }
 
     #[test]
-    fn where_there_are_too_many_those_that_know_nothing_are_forgotten() {
+    fn breakers_without_failures_are_evicted_first() {
         let (breakers, now) = (Breakers::default(), Instant::now());
         let (open, failed) = (named("open"), named("failed"));
         for spec in [&open, &open, &failed] {
@@ -173,6 +173,6 @@ mod tests {
         assert!(breakers.lock().len() <= MOST);
         assert!(breakers.enter(&open, now).is_err());
         breakers.enter(&failed, now).unwrap().settle(true, now);
-        assert!(breakers.enter(&failed, now).is_err(), "its first failure still counts");
+        assert!(breakers.enter(&failed, now).is_err(), "the first failure still counts");
     }
 }

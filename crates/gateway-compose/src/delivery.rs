@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::{Cause, Effects, Failure, failure::under, run::Run};
 
 impl Run {
-    /// What fails goes to a tool, with its input.
+    /// Sends a failed operation and its input to the dead-letter tool.
     pub(super) async fn dead_letter(
         self: &Arc<Self>,
         letter: &DeadLetter,
@@ -43,7 +43,7 @@ impl Run {
         }
     }
 
-    /// The payload is stored, and the inner operation gets what the store says of it.
+    /// Stores the payload and passes the reference of the store to the inner operation.
     pub(super) async fn claim_check(
         self: &Arc<Self>,
         check: &ClaimCheck,

@@ -13,12 +13,13 @@ use self::cause::{told_end, told_nothing};
 use super::{Effects, StepError};
 use crate::history::Status;
 
-/// A step that failed. Cheap to copy: several may wait for the same.
+/// The failure of a step. It is cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// The step, with the ids of those around it before it; empty: the composition as a whole.
+    /// The path of the step: the ids of the enclosing steps and its own. Empty: the whole
+    /// composition.
     pub step: Box<str>,
-    /// Why.
+    /// The cause.
     pub cause: Arc<Cause>,
     /// The side effects of the other parts of the operation.
     beside: Effects,
@@ -29,22 +30,23 @@ impl Failure {
         Self { step: step.into(), cause: Arc::new(cause), beside: Effects::None }
     }
 
-    /// The same, where this was done beside.
+    /// Adds the side effects of other parts of the operation.
     pub(super) fn beside(self, beside: Effects) -> Self {
         Self { beside: self.beside.max(beside), ..self }
     }
 
-    /// What an operation that failed so has done, or may have.
+    /// The side effects of the failed operation.
     pub fn effects(&self) -> Effects {
         self.beside.max(own_effects(&self.cause))
     }
 
-    /// Whether nobody knows what was done, if anything.
+    /// Whether the side effects are unknown.
     pub(super) fn is_unknown(&self) -> bool {
         self.effects() == Effects::Unknown
     }
 
-    /// When it may go better, where nothing was done because what was to be called is spared.
+    /// The time after which a retry can succeed, if a circuit breaker prevented the call and
+    /// nothing else had effects.
     pub fn retry_after(&self) -> Option<Duration> {
         if self.effects() > Effects::None {
             return None;
@@ -60,7 +62,7 @@ impl Failure {
         Self::new(step, Cause::Evaluation { what, error })
     }
 
-    /// Whether the tool gave a result that does not say that it failed, and only that result is refused.
+    /// Whether the tool succeeded and only its result was rejected.
     pub(super) fn is_about_result(&self) -> bool {
         matches!(
             &*self.cause,
@@ -70,7 +72,7 @@ impl Failure {
         )
     }
 
-    /// The outcome of a composition that failed so.
+    /// The outcome in the audit.
     pub fn outcome(&self) -> Outcome {
         match &*self.cause {
             Cause::Call { error, .. } => error.outcome,
@@ -79,7 +81,7 @@ impl Failure {
         }
     }
 
-    /// In one word.
+    /// The reason code.
     pub fn reason(&self) -> &'static str {
         match &*self.cause {
             Cause::Call { error, .. } => error.outcome.as_str(),
@@ -88,7 +90,7 @@ impl Failure {
                 "invalid-value"
             }
             Cause::Timeout { .. } => "timeout",
-            Cause::NothingArrived { .. } => "nothing-arrived",
+            Cause::NothingArrived { .. } => "no-results",
             Cause::TooManyItems { .. }
             | Cause::TooManyCalls { .. }
             | Cause::TooLarge { .. }
@@ -96,20 +98,20 @@ impl Failure {
             | Cause::LongId { .. }
             | Cause::TooDeep
             | Cause::Unwritable => "limit",
-            Cause::Open { .. } => "breaker-open",
-            Cause::NoKey { .. } => "no-key",
+            Cause::Open { .. } => "circuit-open",
+            Cause::NoKey { .. } => "missing-key",
             Cause::InexactKey => "inexact-key",
             Cause::Duplicate => "duplicate",
-            Cause::Full(_) | Cause::TooManySagas { .. } => "full",
+            Cause::Full(_) | Cause::TooManySagas { .. } => "capacity",
             Cause::Cancelled => "cancelled",
-            Cause::GivenUp => "given-up",
+            Cause::GivenUp => "abandoned",
             Cause::Saga(_) => "saga-failed",
             Cause::Journal(_) => "journal",
             Cause::DeadLetter { .. } => "dead-letter-failed",
         }
     }
 
-    /// For the caller's eyes.
+    /// The message for callers.
     pub fn message(&self) -> String {
         match &*self.cause {
             Cause::Call { error, .. } => error.message.clone(),
@@ -121,7 +123,7 @@ impl Failure {
                 told_nothing(*of, first.as_ref(), words)
             }
             Cause::DeadLetter { failure, letter } => format!(
-                "{}; the dead-letter tool failed, too: {}",
+                "{}; the dead-letter tool failed too: {}",
                 failure.message(),
                 letter.message()
             ),
@@ -129,7 +131,7 @@ impl Failure {
         }
     }
 
-    /// As conditions, dead letters and compensations see it.
+    /// The JSON form that conditions, dead letters and compensations receive.
     pub fn to_value(&self) -> Value {
         let mut value = json!({
             "step": &*self.step,
@@ -152,7 +154,7 @@ impl Failure {
     }
 }
 
-/// What that which failed so has done itself, or may have without saying how it went.
+/// The side effects of the failed step itself.
 fn own_effects(cause: &Cause) -> Effects {
     let is_unknown = match cause {
         Cause::Call { error, .. } => return error.effects,
@@ -195,7 +197,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The place of a step within another.
+/// The path of a step inside another.
 pub(super) fn under(at: &str, step: &str) -> String {
     if at.is_empty() { step.to_owned() } else { format!("{at}/{step}") }
 }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{AT_ONCE, Cause, Effects, Failure, ITEMS, MOST_AT_ONCE, failure::under, run::Run};
 
 impl Run {
-    /// In order; the first failure ends it; the result is the last step's.
+    /// Runs the steps in order and returns the last result. The first failure ends the pipeline.
     pub(super) async fn pipeline(
         self: &Arc<Self>,
         pipeline: &Pipeline,
@@ -44,8 +44,8 @@ impl Run {
         Ok(last.and_then(|id| results.remove(id)).unwrap_or_default())
     }
 
-    /// All at once with the same input; what failed is dropped, unless the first failure is to end
-    /// it.
+    /// Runs all targets concurrently with the same input. With `failFast` the first failure ends
+    /// the pattern; otherwise failed targets are dropped.
     pub(super) async fn scatter(
         self: &Arc<Self>,
         scatter: &ScatterGather,
@@ -82,8 +82,8 @@ impl Run {
         self.gathered(scatter, at, (ended, late_after_ms))
     }
 
-    /// The result of all targets. A target without an outcome was cancelled: by the timeout, if that has
-    /// passed, or by the failure of another.
+    /// Aggregates the results. A target without an outcome was cancelled: by the timeout if that
+    /// has passed, else by the failure of another target.
     fn gathered(
         &self,
         scatter: &ScatterGather,
@@ -147,7 +147,7 @@ impl Run {
         self.operate(&each.inner, &under(at, &i.to_string()), item).await
     }
 
-    /// One operation for each item; order kept, the first failure cancels the rest.
+    /// Runs the operation for each item and keeps the order. The first failure cancels the rest.
     pub(super) async fn map_each(
         self: &Arc<Self>,
         each: &MapEach,
@@ -175,7 +175,7 @@ impl Run {
         let mut running = stream::iter(all).buffer_unordered(at_once);
         let mut beside = Effects::None;
         if at_once > 1 && items.len() > 1 {
-            // Others are under way where one fails.
+            // Other items are running when one fails.
             beside = self.plan.cut_off(&each.inner);
         }
         while let Some((i, outcome)) = running.next().await {
@@ -187,21 +187,18 @@ impl Run {
     }
 }
 
-/// The place of a target of a scatter.
 fn place_of(at: &str, target: usize) -> String {
     under(at, &format!("targets/{target}"))
 }
 
-/// What a step came to.
 type Outcome = Result<Value, Failure>;
-/// An outcome with its number.
 type Numbered<'a> = Pin<Box<dyn Future<Output = (usize, Outcome)> + Send + 'a>>;
 
 fn numbered<'a>(number: usize, running: impl Future<Output = Outcome> + Send + 'a) -> Numbered<'a> {
     Box::pin(async move { (number, running.await) })
 }
 
-/// At a moment, or never.
+/// Sleeps until the deadline; forever without one.
 async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,

@@ -53,18 +53,18 @@ pub use self::{
     step_error::{Effects, StepError},
 };
 
-/// How long what goes on without a caller may take to end when the gateway stops.
+/// Time limit for detached work when the gateway stops.
 const GRACE: Duration = Duration::from_secs(5);
-/// Most calls of tools that one run may make.
+/// Maximum tool calls of one run, including those of nested compositions.
 const CALLS: u32 = 10_000;
-/// Most items of an array that are worked through one by one.
+/// Maximum items of an array in `mapEach`.
 const ITEMS: usize = 10_000;
-/// How many items of an array are worked on at once, where the spec does not say.
+/// Default number of concurrent items in `mapEach`.
 const AT_ONCE: usize = 16;
-/// Most that are worked on at once, whatever the spec says.
+/// Maximum number of concurrent items, also if the spec sets more.
 const MOST_AT_ONCE: usize = 64;
 
-/// What compositions remember from one call to the next, and what of them goes on without a caller.
+/// The state that compositions keep between calls, and the tasks that run without a caller.
 #[derive(Debug, Default)]
 pub struct Memory {
     breakers: Breakers,
@@ -73,12 +73,12 @@ pub struct Memory {
     sagas: Arc<Sagas>,
     tasks: TaskTracker,
     stop: CancellationToken,
-    /// `None`: where the caller is served.
+    /// The runtime for detached work. `None`: the runtime of the caller.
     runtime: Option<Handle>,
 }
 
 impl Memory {
-    /// With these sagas; what goes on without a caller runs in the present runtime.
+    /// Creates the state. Detached work runs in the current Tokio runtime.
     pub fn new(sagas: Sagas) -> Self {
         Self { sagas: Arc::new(sagas), runtime: Some(Handle::current()), ..Self::default() }
     }
@@ -99,8 +99,8 @@ impl Memory {
         };
     }
 
-    /// Lets what goes on without a caller come to its end for a short while. Sagas that do not are
-    /// gone on with at the next start.
+    /// Waits up to 5 s for detached work to end, then cancels it. Interrupted sagas are compensated
+    /// at the next start.
     pub async fn shutdown(&self) {
         self.tasks.close();
         let _ = timeout(GRACE, self.tasks.wait()).await;
@@ -109,13 +109,13 @@ impl Memory {
     }
 }
 
-/// A composition that gave no result.
+/// The failure of a composition, and the steps that ran before it.
 #[derive(Debug, thiserror::Error)]
 #[error("{failure}")]
 pub struct Failed {
-    /// Why, and where.
+    /// The failed step and the cause.
     pub failure: Failure,
-    /// What was done before.
+    /// The steps that ran.
     pub steps: Steps,
 }
 
@@ -150,26 +150,26 @@ pub async fn call(call: Call<'_>, input: &Value) -> (Result<RawResult, Failure>,
     (outcome.and_then(|value| result_of(&value, most, reserve)), steps)
 }
 
-/// The failure of a composition whose steps succeeded and whose result was rejected.
+/// Builds the error of a composition whose steps succeeded and whose result the gateway rejected.
 pub fn rejected(tool: &Name, error: StepError, steps: Steps) -> Failed {
     let failure = Failure::new("", Cause::Call { tool: Target::Tool(tool.clone()), error });
     Failed { failure, steps }
 }
 
-/// A value as a tool's result, no larger than what an upstream may answer.
+/// Converts a value to a tool result of at most `most` bytes.
 fn result_of(
     value: &Value,
     most: usize,
     reserve: impl Fn(usize) -> Result<(), Exhausted>,
 ) -> Result<RawResult, Failure> {
     let text = value.to_string();
-    // It is written twice: structured, and as text.
+    // The result contains the value twice: as structured content and as text.
     reserve(2 * text.len()).map_err(|why| Failure::new("", Cause::NoMemory(why)))?;
     let mut out = ObjectWriter::with_capacity(256);
     content::say_json(&text, &mut out);
     let result = RawValue::from_string(out.finish_string())
         .map_err(|_| Failure::new("", Cause::Unwritable))?;
-    // It is there twice, as text too.
+    // The limit applies to one of the two copies.
     if result.get().len() / 2 > most {
         return Err(Failure::new("", Cause::TooLarge { most }));
     }

@@ -22,7 +22,7 @@ use super::{
     shelf::{MOST_BYTES, Shelf},
 };
 
-/// What is remembered, by the digest of its key.
+/// The cached results by the digest of their key.
 #[derive(Debug, Default)]
 pub(super) struct Results(Mutex<Shelf<Kept>>);
 
@@ -33,11 +33,11 @@ struct Kept {
     is_renewed: bool,
 }
 
-/// What is known of a key.
+/// A cached result.
 enum Known {
-    /// It may be used.
+    /// The result is fresh.
     Fresh(Arc<Value>),
-    /// It may be used; whoever is told so first renews it.
+    /// The result is stale but usable. The first reader refreshes it.
     Stale(Arc<Value>, bool),
 }
 
@@ -66,7 +66,7 @@ impl Results {
         results.put(key, kept, bytes, Some(until));
     }
 
-    /// Whoever wanted to renew it could not; somebody else may try.
+    /// Reports a failed refresh, so that the next reader tries again.
     fn leave(&self, key: &Digest) {
         if let Some(kept) = self.lock().get_mut(key, Instant::now()) {
             kept.is_renewed = false;
@@ -79,14 +79,14 @@ impl Results {
 }
 
 impl Run {
-    /// From memory, or else done and remembered.
+    /// Returns the cached result, or runs the operation and caches its result.
     pub(super) async fn cache(
         self: &Arc<Self>,
         cache: &Arc<Cache>,
         at: &str,
         input: &Value,
     ) -> Result<Value, Failure> {
-        // One agent may come on behalf of several people; each has results of its own.
+        // One agent can act for several people, and each has separate results.
         let owner = json!([
             self.key.to_string(),
             cache.pointer,
@@ -130,7 +130,7 @@ impl Run {
         Ok(value)
     }
 
-    /// Renews what is stale, whether or not its caller waits for anything.
+    /// Refreshes a stale result in the background.
     fn renew(self: &Arc<Self>, cache: &Arc<Cache>, (key, at): (Digest, &str), input: &Value) {
         let (run, cache, at, input) =
             (self.detached(), cache.clone(), at.to_owned(), input.clone());
@@ -141,8 +141,8 @@ impl Run {
         });
     }
 
-    /// The digest of the owner and the values at the paths, and the first path without a value. No
-    /// digest: the values have a number that cannot be compared exactly.
+    /// Returns the digest of the owner and the values at the paths, and the first path without a
+    /// value. The digest is `None` if a value has a number that cannot be compared exactly.
     pub(super) fn key_of<'p>(
         &self,
         (owner, paths): (&Value, &'p [Path]),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_first_goes_first_where_there_is_no_room() {
+    fn cache_evicts_first_expiring_entry() {
         let results = Results::default();
         results.keep(key(0), &json!(0), (Duration::from_secs(30), Duration::ZERO));
         for number in 1..=MOST {
@@ -181,18 +181,18 @@ mod tests {
         assert_eq!(results.lock().size().0, MOST);
         let large = Value::String("x".repeat(64 * 1_048_576 - 2));
         results.keep(key(7), &large, TIMES);
-        assert_eq!(results.lock().size(), (1, MOST_BYTES), "all others had to go");
+        assert_eq!(results.lock().size(), (1, MOST_BYTES), "all other entries were evicted");
         results.keep(key(8), &Value::String("x".repeat(MOST_BYTES)), TIMES);
-        assert!(results.find(&key(8), now).is_none(), "it would never fit");
+        assert!(results.find(&key(8), now).is_none(), "the value never fits");
     }
 
     #[test]
-    fn what_is_stale_is_renewed_by_one() {
+    fn stale_result_is_refreshed_once() {
         let results = Results::default();
         results.keep(key(1), &json!(1), (Duration::ZERO, Duration::from_mins(1)));
         let look = || match results.find(&key(1), Instant::now()) {
             Some(Known::Stale(_, is_first)) => is_first,
-            _ => panic!("it is stale"),
+            _ => panic!("the result is stale"),
         };
         assert!(look());
         assert!(!look());

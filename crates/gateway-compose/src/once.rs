@@ -24,18 +24,17 @@ use super::{
     shelf::{MOST, Shelf},
 };
 
-/// How long a key is known where the spec does not say.
+/// Default lifetime of a key.
 const TTL: Duration = Duration::from_hours(24);
 
-/// The keys that are known.
+/// The known keys.
 #[derive(Debug)]
 pub(super) struct Once {
     keys: Mutex<Shelf<Known>>,
-    /// So that no caller uses up the keys of all others.
+    /// Limits the keys of each caller.
     shares: Arc<Shares>,
 }
 
-/// What is known of a key.
 #[derive(Debug)]
 struct Known {
     state: State,
@@ -44,29 +43,28 @@ struct Known {
 
 #[derive(Debug, Clone)]
 enum State {
-    /// It is being done; whoever waits is told when that is over.
+    /// The operation is running. The receiver resolves when it ends.
     Running(watch::Receiver<()>),
-    /// It was done.
+    /// The operation succeeded.
     Done(Arc<Value>),
-    /// It failed, and nobody knows what was done.
+    /// The operation failed and its effects are unknown.
     Unsure(Failure),
 }
 
-/// Whether a key is the first.
 enum Entered<'o> {
     First(First<'o>),
     Duplicate(State),
     Full(Exhausted),
 }
 
-/// The one that does it. Dropped without a result, nobody knows what was done.
+/// The run that owns a key. If it is dropped without an outcome, the outcome is unknown.
 struct First<'o> {
     once: &'o Once,
     key: Digest,
     at: &'o str,
-    /// How long its outcome is known.
+    /// Lifetime of the recorded outcome.
     ttl: Duration,
-    /// Whether it may simply be done again.
+    /// Whether the operation can be repeated without harm.
     is_repeatable: bool,
     outcome: Option<Result<Value, Failure>>,
     _over: watch::Sender<()>,
@@ -91,7 +89,7 @@ impl Once {
             return Entered::Duplicate(known.state.clone());
         }
         keys.forget_over(now);
-        // What it gives is kept even if there is too little room for it, the next one is not done.
+        // A result is kept even if it exceeds the limit; then the next key is rejected.
         if !keys.has_room(1) {
             return Entered::Full(Exhausted::All { what: Scarce::Keys, most: MOST });
         }
@@ -133,7 +131,7 @@ impl Drop for First<'_> {
             Some(Err(_)) | None => return drop(self.once.lock().take(&self.key)),
         };
         let mut keys = self.once.lock();
-        // It is there: who does it is waited for.
+        // The entry exists: a running key does not expire.
         if let Some(known) = keys.take(&self.key) {
             keys.put(self.key, Known { state, ..known }, bytes, Some(Instant::now() + self.ttl));
         }
@@ -141,14 +139,14 @@ impl Drop for First<'_> {
 }
 
 impl Run {
-    /// Done once for each key.
+    /// Runs the operation once for each key.
     pub(super) async fn idempotent(
         self: &Arc<Self>,
         once: &Idempotent,
         at: &str,
         input: &Value,
     ) -> Result<Value, Failure> {
-        // Another version of the tool means the same thing by its keys.
+        // The key space is the same in all versions of the tool.
         let owner = json!([self.key.name, once.pointer]);
         let (key, missing) = self.key_of((&owner, &once.key_paths), at, input)?;
         if let Some(path) = missing {
@@ -172,7 +170,7 @@ impl Run {
             match (once.on_duplicate, state) {
                 (OnDuplicate::Cached, State::Done(value)) => return Ok((*value).clone()),
                 (OnDuplicate::Cached, State::Unsure(failure)) => return Err(failure),
-                // An error says only that the sender is gone, which is what is waited for.
+                // The sender is dropped when the run ends, so an error is the expected result.
                 (OnDuplicate::Cached, State::Running(mut over)) => drop(over.changed().await),
                 (OnDuplicate::Skip, _) => return Ok(Value::Null),
                 (OnDuplicate::Error, _) => return Err(Failure::new(at, Cause::Duplicate)),
@@ -193,10 +191,10 @@ mod tests {
     }
 
     #[test]
-    fn without_room_for_another_key_nothing_is_done() {
+    fn operation_without_room_for_key_is_rejected() {
         let once = Once::default();
         for number in 0..MOST {
-            let Entered::First(mut first) = enter(&once, number) else { panic!("there is room") };
+            let Entered::First(mut first) = enter(&once, number) else { panic!("the key fits") };
             first.outcome = Some(Ok(json!(number)));
         }
         let all = Exhausted::All { what: Scarce::Keys, most: MOST };
@@ -205,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn one_caller_leaves_room_for_others() {
+    fn one_caller_cannot_use_all_keys() {
         let once = Once::default();
         for number in 0..MOST / 4 {
             assert!(matches!(enter(&once, 4 * number), Entered::First(_)));
@@ -216,22 +214,22 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_gives_its_key_back_unless_nobody_knows_what_was_done() {
+    fn failed_key_is_released_unless_outcome_unknown() {
         let once = Once::default();
         let fail = |cause| {
-            let Entered::First(mut first) = enter(&once, 1) else { panic!("it is the first") };
+            let Entered::First(mut first) = enter(&once, 1) else { panic!("the first run of the key") };
             first.outcome = Some(Err(Failure::new("step", cause)));
         };
         fail(Cause::Duplicate);
         fail(Cause::Timeout { after_ms: 1, message: None });
         assert!(matches!(enter(&once, 1), Entered::Duplicate(State::Unsure(_))));
-        let Entered::First(first) = enter(&once, 2) else { panic!("it is the first") };
+        let Entered::First(first) = enter(&once, 2) else { panic!("the first run of the key") };
         assert!(matches!(enter(&once, 2), Entered::Duplicate(State::Running(_))));
         drop(first);
         assert!(matches!(enter(&once, 2), Entered::Duplicate(State::Unsure(_))));
         let harmless = || once.enter((Digest::of(b"3"), "step"), (TTL, true), &None);
         for outcome in [None, Some(Err(Failure::new("step", Cause::GivenUp)))] {
-            let Entered::First(mut first) = harmless() else { panic!("it is done again") };
+            let Entered::First(mut first) = harmless() else { panic!("the key is free") };
             first.outcome = outcome;
         }
         assert!(matches!(harmless(), Entered::First(_)));

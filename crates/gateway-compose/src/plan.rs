@@ -6,7 +6,7 @@ use registry_core::spec::{Operation, Saga, Spec, Target};
 
 use super::Effects;
 
-/// A composition that can be run. It is made once per version of its parts.
+/// A composition that can run. A plan is created once per version of its parts.
 #[derive(Debug)]
 pub struct Plan {
     spec: Spec,

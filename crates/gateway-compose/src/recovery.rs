@@ -19,20 +19,20 @@ use crate::{
     sagas::{Log, NotRetried},
 };
 
-/// How many are gone on with at once.
+/// Maximum concurrent compensations.
 const AT_ONCE: usize = 16;
-/// How long the servers of a saga may take to be reached before its first attempt.
+/// Maximum wait for the servers of a saga before the first attempt.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Between the first two looks; each wait is half as long again as the one before.
+/// The first wait between reachability checks; each following wait is 1.5 times as long.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
-/// The longest such wait.
+/// The maximum wait between reachability checks.
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
 /// Compensates all interrupted sagas in the current Tokio runtime.
 pub fn recover(memory: &Arc<Memory>, host: &Arc<dyn SagaHost>) {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     for id in memory.sagas().interrupted() {
-        tracing::warn!(saga = %id, "a saga was interrupted and is undone");
+        tracing::warn!(saga = %id, "compensating an interrupted saga");
         let (undo, places) = (Undo::new(memory, host), Arc::clone(&places));
         let log = Log::new(Arc::clone(memory.sagas()), id, Vec::new());
         memory.spawn(async move { undo.run(log, &places).await });
@@ -79,11 +79,11 @@ impl Undo {
         if !history.has_failed() {
             let error = json!({
                 "reason": "gateway-stopped",
-                "message": "the gateway was stopped in the middle of the saga",
+                "message": "the gateway stopped while the saga was running",
             });
             let failed = Event::Failed { step: history.acting(), error, is_unknown: true };
             if let Err(error) = log.write(&failed).await {
-                tracing::error!(saga = %log.id(), "the journal of sagas cannot be written: {error}");
+                tracing::error!(saga = %log.id(), "cannot write the saga journal: {error}");
             }
         }
         let resumed = self.find(&log).await;
@@ -121,7 +121,7 @@ impl Undo {
             if self.host.has_catalog() {
                 tracing::error!(
                     saga = %log.id(), tool = %began.tool,
-                    "the saga cannot be undone before the catalog has its tool, and all that it uses"
+                    "the saga waits for its compensation: the catalog lacks its tool or a part of it"
                 );
             }
             if catalog.changed().await.is_err() {

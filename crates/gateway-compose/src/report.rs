@@ -1,5 +1,5 @@
-//! What was done of a composition, for the result's `_meta`: each call of a tool, how it ended and
-//! how long it took, in the order in which they ended.
+//! The steps of a composition for the `_meta` of its result: each tool call with its outcome and
+//! duration, in the order in which they ended.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -12,9 +12,9 @@ use serde::Serialize;
 use crate::failure::{Failure, under};
 use crate::history::{End, Status, StepOutcome};
 
-/// Most calls that are told; of the others only the number.
+/// Maximum number of reported calls. The report counts the others.
 const TOLD: usize = 200;
-/// Longest message that is told, in bytes.
+/// Maximum length of a message, in bytes.
 const MESSAGE: usize = 500;
 
 /// The calls of one run.
@@ -23,25 +23,25 @@ const MESSAGE: usize = 500;
 pub struct Steps {
     /// The calls.
     pub calls: Vec<Called>,
-    /// How many more there were.
+    /// The number of calls that are not listed.
     #[serde(skip_serializing_if = "is_none")]
     pub more: usize,
-    /// Targets of a scatter that failed, and are not in its result.
+    /// The targets of a scatter that failed and are missing in its result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<Dropped>,
-    /// What became of sagas.
+    /// The sagas that ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sagas: Vec<SagaTold>,
 }
 
-/// A failure that the result does without.
+/// A failed target of a scatter.
 #[derive(Debug, Clone, Serialize)]
 pub struct Dropped {
-    /// Where.
+    /// The path of the step.
     pub step: Box<str>,
-    /// Why, in a word.
+    /// The reason code.
     pub reason: &'static str,
-    /// Why.
+    /// The message.
     pub message: String,
 }
 
@@ -49,32 +49,32 @@ pub struct Dropped {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SagaTold {
-    /// The step that it is; empty: the composition itself.
+    /// The path of the step; empty: the composition itself.
     pub step: Box<str>,
-    /// How it ended.
+    /// The final status.
     pub status: Status,
-    /// The step that failed, if one did.
+    /// The failed step, if the saga failed in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_step: Option<String>,
-    /// What became of each step.
+    /// The outcome of each step.
     pub steps: Vec<StepOutcome>,
 }
 
 impl Steps {
-    /// The same, where all of it was done inside of a step.
+    /// Prefixes all paths with the step that ran the composition.
     fn within(mut self, at: &str) -> Self {
         let calls = self.calls.iter_mut().map(|call| &mut call.step);
         let dropped = self.dropped.iter_mut().map(|dropped| &mut dropped.step);
         let sagas = self.sagas.iter_mut().map(|saga| &mut saga.step);
         for step in calls.chain(dropped).chain(sagas) {
-            // Without a step it was the inner composition itself.
+            // An empty path is the inner composition itself.
             *step = if step.is_empty() { at.into() } else { under(at, step).into() };
         }
         self
     }
 }
 
-/// Takes as many as there is room for, and says how many there are besides.
+/// Appends up to the limit and returns the number of items left out.
 fn fill<T>(told: &mut Vec<T>, more: Vec<T>) -> usize {
     let room = TOLD.saturating_sub(told.len());
     let besides = more.len().saturating_sub(room);
@@ -91,16 +91,16 @@ fn is_none(more: &usize) -> bool {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Called {
-    /// The step, with the ids of those around it.
+    /// The path of the step: the ids of the enclosing steps and its own.
     pub step: Box<str>,
-    /// What it called.
+    /// The called tool or agent.
     pub tool: Box<str>,
-    /// `ok`, `cancelled`, or why it failed.
+    /// `ok`, `cancelled`, or the reason code of the failure.
     pub outcome: &'static str,
-    /// What there is to say about a failure.
+    /// The message of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub duration_ms: f64,
 }
 
@@ -109,7 +109,7 @@ pub struct Called {
 pub(super) struct Report(Mutex<Steps>);
 
 impl Report {
-    /// Begins to measure a call; it is told when what is returned is dropped.
+    /// Starts to time a call. Dropping the returned guard reports the call.
     pub(super) fn begin<'r>(&'r self, step: &'r str, tool: &'r Target) -> Watch<'r> {
         Watch {
             report: self,
@@ -121,7 +121,7 @@ impl Report {
         }
     }
 
-    /// The result does without what failed so.
+    /// Reports a failed target that is missing in the result.
     pub(super) fn dropped(&self, failure: &Failure) {
         let mut steps = self.lock();
         if steps.dropped.len() < TOLD {
@@ -139,7 +139,7 @@ impl Report {
         }
     }
 
-    /// What was done of a composition that a step called.
+    /// Adds the steps of a composition that a step called.
     pub(super) fn within(&self, at: &str, inner: &Steps) {
         let inner = inner.clone().within(at);
         let mut steps = self.lock();
@@ -148,7 +148,6 @@ impl Report {
         fill(&mut steps.sagas, inner.sagas);
     }
 
-    /// What was done so far.
     pub(super) fn finish(&self) -> Steps {
         self.lock().clone()
     }
@@ -164,7 +163,7 @@ fn told(failure: &Failure) -> String {
     message
 }
 
-/// One call while it is under way.
+/// A running call.
 pub(super) struct Watch<'r> {
     report: &'r Report,
     step: &'r str,

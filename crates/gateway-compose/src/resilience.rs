@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use super::{Cause, Effects, Failure, run::Run};
 
 impl Run {
-    /// Again after a failure, unless nobody knows what was done and it must not be done twice.
+    /// Retries after a failure, unless the outcome is unknown and the operation is not repeatable.
     pub(super) async fn retry(
         self: &Arc<Self>,
         retry: &Retry,
@@ -47,7 +47,7 @@ impl Run {
         }
     }
 
-    /// Not longer than this.
+    /// Limits the time of an operation.
     pub(super) async fn timeout(
         self: &Arc<Self>,
         limit: &Timeout,
@@ -68,7 +68,7 @@ impl Run {
         }
     }
 
-    /// Does an operation, which is cancelled when its time is over: `None`.
+    /// Runs an operation. `None`: it timed out and was cancelled.
     async fn within_time(
         self: &Arc<Self>,
         after_ms: u64,
@@ -84,7 +84,7 @@ impl Run {
         outcome.ok()
     }
 
-    /// Not while it keeps failing.
+    /// Rejects the operation while the circuit breaker is open.
     pub(super) async fn breaker(
         self: &Arc<Self>,
         breaker: &CircuitBreaker,
@@ -118,7 +118,7 @@ impl Run {
         outcome
     }
 
-    /// Whether there is no condition, or it is met.
+    /// Whether the condition is met. Without a condition it is.
     fn is_met(
         &self,
         condition: Option<&Predicate>,

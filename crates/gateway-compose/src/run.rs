@@ -24,10 +24,10 @@ use super::{
     scope::TimeLimit,
 };
 
-/// The future of a step. Patterns nest, so it is boxed.
+/// Patterns nest, so the future is boxed.
 pub(super) type Running<'a> = BoxFuture<'a, Result<Value, Failure>>;
 
-/// How many of the largest results a run may hold at once.
+/// Maximum bytes of all results of a run, as a multiple of the maximum size of one result.
 const RESULTS: usize = 4;
 
 /// One run of a composition.
@@ -43,7 +43,7 @@ pub(super) struct Run {
     finished: Arc<AtomicU32>,
     /// Maximum size of a result, in bytes.
     response_bytes: usize,
-    /// The memory for the values of the innermost pattern.
+    /// Memory reservation for the values of the innermost pattern.
     values: Option<Arc<Buffered>>,
 }
 
@@ -63,7 +63,7 @@ impl Run {
         })
     }
 
-    /// The same with an empty reservation for values.
+    /// Returns this run with an empty memory reservation for values.
     fn with_own_values(&self) -> Arc<Self> {
         let values = self.values.as_ref().map(|values| values.part());
         Arc::new(Self { values, ..self.clone() })
@@ -74,21 +74,21 @@ impl Run {
         self.values.as_ref().map_or(Ok(()), |values| values.grow(bytes))
     }
 
-    /// The same inside of this saga.
+    /// Returns this run inside a saga.
     pub(super) fn inside_of(&self, saga: &str) -> Arc<Self> {
         let scope = RunScope { saga: Some(saga.into()), ..self.scope.clone() };
         Arc::new(Self { scope, ..self.clone() })
     }
 
-    /// Notes a saga, which undoes what it has done once it is cancelled.
+    /// Registers a saga, which compensates its steps once it is cancelled.
     pub(super) fn begins(&self, cancel: &CancellationToken, ended: &Ended) {
         let mut sagas = self.sagas();
         sagas.retain(|(_, ended)| ended.borrow().is_none());
         sagas.push((cancel.clone(), ended.clone()));
     }
 
-    /// Waits until the sagas that were cut off so far are undone. Who goes on after a failure does so only
-    /// then: what comes next may do the same again.
+    /// Waits until the cancelled sagas are compensated. The next operation may repeat their
+    /// actions, so it must not start earlier.
     pub(super) async fn until_undone(&self) {
         let is_cut_off = |(cancel, _): &&(CancellationToken, Ended)| cancel.is_cancelled();
         let cut_off =
@@ -100,7 +100,7 @@ impl Run {
         self.scope.taken.sagas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same inside of a time limit.
+    /// Returns this run inside a new time limit.
     pub(super) fn limited(&self) -> (Arc<Self>, Arc<TimeLimit>) {
         let outer = self.scope.limit.clone();
         let limit = Arc::new(TimeLimit { outer, ..TimeLimit::default() });
@@ -108,19 +108,19 @@ impl Run {
         (Arc::new(Self { scope, ..self.clone() }), limit)
     }
 
-    /// Why operations of this run are dropped: a time limit around them has passed, or the caller is gone.
+    /// Returns why operations of this run are cancelled: a time limit has passed, or the caller
+    /// cancelled.
     pub(super) fn cut_off_by(&self) -> Cause {
         let passed = self.scope.limit.as_ref().and_then(|limit| limit.passed_ms());
         passed.map_or(Cause::Cancelled, |after_ms| Cause::Timeout { after_ms, message: None })
     }
 
-    /// The same with nothing taken so far, and no time limit.
+    /// Returns this run with an unused budget and without time limits.
     pub(super) fn afresh(&self) -> Arc<Self> {
         let scope = RunScope { taken: Arc::default(), limit: None, ..self.scope.clone() };
         Arc::new(Self { scope, ..self.clone() })
     }
 
-    /// Does one operation with an input.
     pub(super) fn operate<'a>(
         self: &'a Arc<Self>,
         operation: &'a Operation,
@@ -133,7 +133,7 @@ impl Run {
         }
     }
 
-    /// Runs a pattern with an input. Of the memory for its values, that of its result stays reserved.
+    /// Runs a pattern. Only the memory for its result stays reserved afterwards.
     pub(super) fn pattern<'a>(
         self: &'a Arc<Self>,
         spec: &'a Spec,
@@ -198,12 +198,11 @@ impl Run {
         &self.memory
     }
 
-    /// What one evaluation may take.
+    /// The limits of one evaluation.
     pub(super) fn budget(&self) -> Budget {
         Budget::new(self.response_bytes)
     }
 
-    /// What a binding delivers.
     pub(super) fn bound(
         &self,
         (binding, what): (&Binding, &'static str),
@@ -214,7 +213,7 @@ impl Run {
         bound.map_err(|error| Failure::evaluation(at, what, error))
     }
 
-    /// Takes one call from what the run may make.
+    /// Counts one tool call against the limit of the run.
     pub(super) fn take_call(&self, at: &str) -> Result<(), Failure> {
         if self.scope.taken.calls.fetch_add(1, Ordering::Relaxed) < CALLS {
             return Ok(());
@@ -222,7 +221,8 @@ impl Run {
         Err(Failure::new(at, Cause::TooManyCalls { most: CALLS }))
     }
 
-    /// Whether so many more can be made: what cannot come to its end is not begun.
+    /// Checks that the run may make this many more calls, so that no item starts if the last one
+    /// could not.
     pub(super) fn check_calls(&self, at: &str, more: usize) -> Result<(), Failure> {
         let left = CALLS.saturating_sub(self.scope.taken.calls.load(Ordering::Relaxed));
         if u32::try_from(more).is_ok_and(|more| more <= left) {
@@ -231,7 +231,7 @@ impl Run {
         Err(Failure::new(at, Cause::TooManyCalls { most: CALLS }))
     }
 
-    /// Takes the size of a result from what the run may hold.
+    /// Counts the size of a result against the limit of the run.
     pub(super) fn take_bytes(&self, at: &str, bytes: usize) -> Result<(), Failure> {
         let most = RESULTS * self.response_bytes;
         if self.scope.taken.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most
@@ -241,7 +241,7 @@ impl Run {
         Err(Failure::new(at, Cause::TooLarge { most }))
     }
 
-    /// Tells the caller that a step has ended.
+    /// Reports progress to the caller after a step.
     pub(super) fn progressed(&self, at: &str, outcome: &str) {
         let finished = self.finished.fetch_add(1, Ordering::Relaxed) + 1;
         self.runner.progress(finished, &format!("{at}: {outcome}"));

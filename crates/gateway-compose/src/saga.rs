@@ -1,8 +1,7 @@
-//! Sagas: steps in order, undone in reverse when one fails, whatever becomes of the caller, and of
-//! the gateway.
+//! Sagas: steps in order, compensated in reverse order after a failure.
 //!
-//! A saga runs in a task of its own, so that who began it may go away; before anything is done, the
-//! journal says so.
+//! A saga runs in its own task, independent of its caller. The journal has every step before it
+//! starts, so a saga that a crash interrupts is compensated at the next start.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -23,19 +22,20 @@ use super::{
 };
 use crate::history::{Began, End, Event, History, Status};
 
-/// The waits between attempts to undo a step, in milliseconds; after the last it is left to an operator.
+/// The delays between the attempts to compensate a step, in milliseconds. After the last attempt an
+/// operator has to retry.
 const WAITS_MS: [u64; 6] = [200, 400, 800, 1_600, 3_200, 6_400];
-/// Longest id of a saga, in bytes of JSON.
+/// Maximum length of a saga id, in bytes of JSON.
 const ID_BYTES: usize = 1_024;
-/// How long a step that cannot be undone because its server is spared is tried beyond that.
+/// The time during which attempts that an open circuit breaker rejects do not count.
 const SPARED: Duration = Duration::from_mins(1);
-/// The shortest wait for a server that is spared.
+/// The minimum delay after a rejection by a circuit breaker.
 const SHORTEST: Duration = Duration::from_millis(200);
-/// Between attempts to write down how a saga ended.
+/// The delay between attempts to write the end of a saga to the journal.
 const AGAIN: Duration = Duration::from_secs(5);
 
 impl Run {
-    /// Runs a saga, or waits for the one that has its id.
+    /// Runs a saga, or waits for the running one with the same id.
     pub(super) async fn saga(
         self: &Arc<Self>,
         saga: &Arc<Saga>,
@@ -51,7 +51,8 @@ impl Run {
             principal: self.owner.principal.as_deref().map(Into::into),
             input: input.clone(),
         };
-        // Whoever began it and goes away cancels it; who only waits for it does not.
+        // Dropping this future cancels a saga that it started. A caller that waits for a running
+        // saga cannot cancel it.
         let cancel = CancellationToken::new();
         let _cancel_on_drop = cancel.clone().drop_guard();
         let ended = match self.memory().sagas.begin(began) {
@@ -68,7 +69,7 @@ impl Run {
         self.told(at, ended).await
     }
 
-    /// What a saga came to, as the result of a step.
+    /// Waits for the end of a saga and returns it as the result of a step.
     async fn told(&self, at: &str, mut ended: Ended) -> Result<Value, Failure> {
         let end = match ended.wait_for(Option::is_some).await {
             Ok(end) => end.clone(),
@@ -82,7 +83,7 @@ impl Run {
         }
     }
 
-    /// The id of the instance, if the saga has ids.
+    /// The value of `sagaIdPath`, if the saga has one.
     fn instance(&self, saga: &Saga, at: &str, input: &Value) -> Result<Option<String>, Failure> {
         let Some(path) = &saga.saga_id_path else { return Ok(None) };
         let keys = eval::keys(std::slice::from_ref(path), input, &mut self.budget())
@@ -91,7 +92,7 @@ impl Run {
         if selected.iter().all(Value::is_null) {
             return Err(Failure::new(at, Cause::NoKey { path: path.clone() }));
         }
-        // A path for several values has a list as its id, even if it selects one.
+        // A path that can select several values gives a list, even if it selects one.
         let id = match selected.pop() {
             Some(only) if path.is_singular() => only,
             last => selected.into_iter().chain(last).collect(),
@@ -105,7 +106,7 @@ impl Run {
     }
 }
 
-/// A saga on its way.
+/// A running saga.
 pub(super) struct Course {
     pub(super) run: Arc<Run>,
     pub(super) saga: Arc<Saga>,
@@ -113,7 +114,7 @@ pub(super) struct Course {
     pub(super) at: Box<str>,
 }
 
-/// Why a saga does not go on.
+/// The failure of a saga.
 struct Stopped {
     step: Option<usize>,
     failure: Failure,
@@ -121,14 +122,14 @@ struct Stopped {
 }
 
 impl Stopped {
-    /// Because of no step.
+    /// A failure between steps.
     fn between(failure: Failure) -> Self {
         Self { step: None, failure, is_unknown: false }
     }
 }
 
 impl Course {
-    /// Does all steps, or what was done is undone.
+    /// Runs all steps; compensates them after a failure.
     async fn forward(self, cancel: CancellationToken) {
         let (run, limit) = self.run.limited();
         let over = async {
@@ -136,7 +137,7 @@ impl Course {
             sleep(Duration::from_millis(after_ms)).await;
             limit.pass(after_ms);
         };
-        // The other futures are dropped before the cause is read.
+        // The steps are cancelled before the cause is read.
         let outcome = tokio::select! {
             biased;
             outcome = self.steps(&run) => outcome,
@@ -144,7 +145,7 @@ impl Course {
             () = cancel.cancelled() => Err(self.interrupted(run.cut_off_by())),
         };
         let stopped = match outcome {
-            // It is complete only if it is after a crash, too.
+            // A saga is complete only once the journal has its end.
             Ok(output) => match self.log.end(End::completed(&self.saga, output)).await {
                 Ok(()) => return,
                 Err(error) => Stopped::between(Failure::new(&self.at, Cause::Journal(error))),
@@ -153,12 +154,12 @@ impl Course {
         };
         let Stopped { step, failure, is_unknown } = stopped;
         let error = told(&failure);
-        // Where it cannot be written, a crash now comes to the same.
+        // If this is not written, a crash from now on has the same result.
         let _ = self.log.write(&Event::Failed { step, error, is_unknown }).await;
         self.back().await;
     }
 
-    /// What is under way when a saga is stopped from outside: nobody knows what it did.
+    /// The failure of a saga that was cancelled. The outcome of its running step is unknown.
     fn interrupted(&self, cause: Cause) -> Stopped {
         let step = self.log.history().acting();
         Stopped { step, failure: Failure::new(&self.at, cause), is_unknown: step.is_some() }
@@ -171,7 +172,7 @@ impl Course {
         for (i, step) in self.saga.steps.iter().enumerate() {
             let at = under(&self.at, &step.id);
             let stop = |failure: Failure| {
-                // A step of several parts may have done some of them.
+                // A step that is a pattern may have completed some of its parts.
                 let is_unknown = failure.effects() > Effects::None;
                 Stopped { step: Some(i), failure, is_unknown }
             };
@@ -183,7 +184,8 @@ impl Course {
             let written = self.log.write(&Event::Acting { step: i, input: given.clone() }).await;
             written.map_err(|error| stop(Failure::new(&at, Cause::Journal(error))))?;
             previous = run.operate(&step.action, &at, &given).await.map_err(stop)?;
-            // It goes to the disk with what is next; a crash before that makes it unknown.
+            // The result is written with the next entry. After a crash before that the outcome is
+            // unknown.
             let noted = self.log.note(&Event::Acted { step: i, result: previous.clone() });
             noted.map_err(|_| stop(Failure::new(&at, Cause::TooDeep)))?;
             results.insert(step.id.clone(), previous.clone());
@@ -195,8 +197,8 @@ impl Course {
         run.bound((binding, "output"), scope, &self.at).map_err(Stopped::between)
     }
 
-    /// Undoes what was done, the last first; what cannot be undone is left to an operator. Sagas inside of
-    /// this one were begun after what is undone here, so they go before.
+    /// Compensates the completed steps in reverse order. Inner sagas started after the steps that
+    /// are compensated here, so they are compensated first.
     pub(super) async fn back(&self) {
         self.log.inner_ended().await;
         let history = self.log.history();
@@ -214,10 +216,10 @@ impl Course {
         let mut is_told = false;
         while let Err(error) = self.log.end(end.clone()).await {
             if !is_told {
-                tracing::error!(saga = %self.log.id(), "the journal of sagas cannot be written: {error}");
+                tracing::error!(saga = %self.log.id(), "cannot write the saga journal: {error}");
             }
             is_told = true;
-            // Who waits need not wait for that; but its id is not free before.
+            // Waiting callers get the end now, but the saga id is not free before the write.
             self.log.tell();
             sleep(AGAIN).await;
         }
@@ -230,12 +232,12 @@ impl Course {
             Err(failure) => {
                 tracing::error!(
                     saga = %self.log.id(), tool = %self.run.key, step = %step.id,
-                    "a step of a saga could not be undone and is left to an operator: {failure}"
+                    "the compensation of a saga step failed and needs an operator: {failure}"
                 );
                 Event::Stuck { step: i, error: told(&failure) }
             }
         };
-        // What is not written is undone once more after a crash, at worst.
+        // If this is not written, a crash at worst repeats the compensation.
         let _ = self.log.write(&event).await;
     }
 
@@ -256,16 +258,17 @@ impl Course {
         };
         let event = Event::Compensating { step: i, input: input.clone().into_owned() };
         if let Err(error) = self.log.write(&event).await {
-            // It is undone all the same: that is safer than not.
-            tracing::error!(saga = %self.log.id(), "the journal of sagas cannot be written: {error}");
+            // Compensating without the entry is safer than not compensating.
+            tracing::error!(saga = %self.log.id(), "cannot write the saga journal: {error}");
         }
-        // That a call has taken all that it may is no reason not to undo it.
+        // The run may have used its budget; compensations have their own.
         let run = self.run.afresh();
         let attempt = async || {
             let outcome = run.operate(compensate, at, &input).await;
-            // What comes next is not to begin before sagas inside of it have ended.
+            // The next compensation must not start before inner sagas are compensated.
             run.until_undone().await;
-            // Nobody needs its result: it is done. Of a pattern, more may be left to do.
+            // A rejected result does not matter here, because the call succeeded. A pattern may
+            // have more steps to run.
             let is_done = |failure: &Failure| {
                 matches!(compensate, Operation::Call(_)) && failure.is_about_result()
             };
@@ -276,13 +279,13 @@ impl Course {
             let Err(failure) = attempt().await else { return Ok(()) };
             let wait = wait_after(&failure, began.elapsed(), &mut waits_ms);
             let Some(wait) = wait else { return Err(failure) };
-            tracing::warn!(saga = %self.log.id(), ?wait, "not undone yet: {failure}");
+            tracing::warn!(saga = %self.log.id(), ?wait, "the compensation failed and is retried: {failure}");
             sleep(retry_backoff::jittered(wait)).await;
         }
     }
 }
 
-/// A failure as the journal has it: without its parts, where those nest too deep.
+/// The failure as JSON. Its details are dropped if they are nested too deeply for the journal.
 fn told(failure: &Failure) -> Value {
     let value = failure.to_value();
     if jsonrpc::nests_within(value.to_string().as_bytes(), Limits::DEPTH) {
@@ -292,8 +295,8 @@ fn told(failure: &Failure) -> Value {
     parts.map(|part| (part.to_owned(), value[part].clone())).into_iter().collect()
 }
 
-/// How long to wait before a step is tried again that could not be undone so far; `None`: it is left to an
-/// operator. Where nobody was asked, that was no try, in the first minute.
+/// The delay before the next compensation attempt. `None`: an operator has to retry. In the first
+/// minute, a rejection by a circuit breaker does not count as an attempt.
 fn wait_after(
     failure: &Failure,
     tried_for: Duration,
@@ -310,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_asked_was_not_tried_for_a_minute() {
+    fn open_breaker_delays_compensation_for_one_minute() {
         let spared =
             |retry_after_s| Failure::new("s", Cause::Open { name: "b".into(), retry_after_s });
         let mut waits_ms = WAITS_MS.into_iter();
@@ -324,8 +327,8 @@ mod tests {
         assert_eq!(wait(&spared(0), 31), Some(200));
         assert_eq!(wait(&spared(1), 58), Some(1_000));
         assert_eq!(wait(&spared(90), 59), Some(1_000));
-        assert_eq!(wait(&spared(1), 60), Some(400), "it counts after that");
+        assert_eq!(wait(&spared(1), 60), Some(400), "rejections count after one minute");
         let rest: Vec<_> = std::iter::from_fn(|| wait(&failed, 0)).collect();
-        assert_eq!(rest, [800, 1_600, 3_200, 6_400], "the sixth wait is before the seventh try");
+        assert_eq!(rest, [800, 1_600, 3_200, 6_400], "six delays between seven attempts");
     }
 }

@@ -33,23 +33,23 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum NotRetried {
     /// The saga is unknown.
-    #[error("there is no saga {0}")]
+    #[error("unknown saga {0}")]
     Unknown(String),
     /// The saga has ended, and nothing is left to undo.
-    #[error("the saga {0} has ended and nothing is left to undo")]
+    #[error("saga {0} has ended and has no failed compensations")]
     Settled(String),
     /// The saga is running.
-    #[error("the saga {0} is under way")]
+    #[error("saga {0} is still running")]
     UnderWay(String),
     /// The retry cannot be written to the journal.
-    #[error("the journal of sagas cannot be written: {0}")]
+    #[error("cannot write the saga journal: {0}")]
     Journal(String),
 }
 
-/// Tells how a saga ended, once it has.
+/// Resolves with the end of a saga.
 pub(super) type Ended = watch::Receiver<Option<Arc<End>>>;
 
-/// Waits until all of these have ended. Who does not tell any more is gone.
+/// Waits until all sagas have ended. A dropped sender counts as an end.
 pub(super) async fn all_ended(sagas: Vec<Ended>) {
     for mut ended in sagas {
         let _ = ended.wait_for(Option::is_some).await;
@@ -60,43 +60,44 @@ pub(super) async fn all_ended(sagas: Vec<Ended>) {
 #[derive(Debug, Default)]
 pub struct Sagas {
     table: Mutex<Table>,
-    /// `None`: there is none; then no saga begins.
+    /// `None`: no saga can start.
     journal: Option<Journal>,
 }
 
-/// What there is for one that wants to begin a saga.
+/// The result of starting a saga.
 pub(super) enum Begun {
-    /// It is the first with this id.
+    /// The saga is new.
     First(Log),
-    /// There is one, or was.
+    /// A saga with the same id is running or has ended.
     Known(Ended),
 }
 
-/// Where the journal is: beside the cache, whose lock keeps other gateways out.
+/// The journal lies beside the cache, whose lock excludes other gateways.
 fn journal_path(cache: &Path) -> PathBuf {
     journal::beside(cache, ".sagas")
 }
 
 impl Sagas {
-    /// Opens the journal beside this cache, and reads what it knows.
+    /// Opens the journal beside the cache file and reads the sagas in it.
     pub fn open(cache: &Path) -> io::Result<Self> {
         log::describe_metrics();
         let (journal, found) = Journal::open(&journal_path(cache))?;
         let is_damaged = !found.damaged.is_empty();
         let table = Table::of(found);
         if is_damaged {
-            // It is kept aside, and what is in doubt now is so at the next start.
+            // The damaged file was copied aside, and the rewritten one keeps the doubts of this
+            // start.
             journal.replace(table.kept());
         }
         Ok(Self { table: Mutex::new(table), journal: Some(journal) })
     }
 
-    /// Begins a saga, or finds the one with its id.
+    /// Starts a saga, or returns the existing one with the same id.
     pub(super) fn begin(self: &Arc<Self>, began: Began) -> Result<Begun, Cause> {
         if self.journal.is_none() {
-            return Err(Cause::Journal("there is none".to_owned()));
+            return Err(Cause::Journal("no journal is open".to_owned()));
         }
-        // It grows with time.
+        // Ids of version 7 sort by time.
         let (id, mut lines) = (Box::<str>::from(Uuid::now_v7().to_string()), Vec::new());
         let entry = Entry::now(&id, What::Began(Cow::Borrowed(&began)));
         let line = (entry.write(&mut lines).map_err(Cause::Journal)?, entry.at_ms);
@@ -110,7 +111,7 @@ impl Sagas {
         Ok(Begun::First(Log::new(Arc::clone(self), id, lines)))
     }
 
-    /// The sagas that were under way when the journal ended.
+    /// The sagas without an end in the journal.
     pub(super) fn interrupted(&self) -> Vec<Box<str>> {
         let table = self.lock();
         let open = table.iter().filter(|(_, known)| known.history.ended().is_none());

@@ -1,20 +1,20 @@
-//! What is remembered until a time, by the digests of keys; as much as there is room for.
+//! A bounded map whose entries expire, keyed by digest.
 
 use std::collections::{BTreeSet, HashMap};
 
 use registry_core::Digest;
 use tokio::time::Instant;
 
-/// Most entries.
+/// Maximum number of entries.
 pub(super) const MOST: usize = 10_000;
-/// Most bytes of them, as JSON.
+/// Maximum total size of the values as JSON, in bytes.
 pub(super) const MOST_BYTES: usize = 64 * 1024 * 1024;
 
-/// A bounded memory.
+/// A bounded map with expiring entries.
 #[derive(Debug)]
 pub(super) struct Shelf<T> {
     entries: HashMap<Digest, Entry<T>>,
-    /// Those that end, the first first.
+    /// The entries that expire, the earliest first.
     by_end: BTreeSet<(Instant, Digest)>,
     bytes: usize,
 }
@@ -23,7 +23,7 @@ pub(super) struct Shelf<T> {
 struct Entry<T> {
     value: T,
     bytes: usize,
-    /// `None`: it stays until it is removed.
+    /// The expiry. `None`: the entry stays until it is removed.
     until: Option<Instant>,
 }
 
@@ -34,14 +34,13 @@ impl<T> Default for Shelf<T> {
 }
 
 impl<T> Shelf<T> {
-    /// What has this key, if its time is not over.
+    /// Returns an entry that has not expired.
     pub(super) fn get_mut(&mut self, key: &Digest, now: Instant) -> Option<&mut T> {
         let entry = self.entries.get_mut(key)?;
         entry.until.is_none_or(|until| until > now).then_some(&mut entry.value)
     }
 
-    /// Keeps something, in the place of what had its key. Whoever asks for more room than there is
-    /// gets it.
+    /// Inserts or replaces an entry, even beyond the limits.
     pub(super) fn put(&mut self, key: Digest, value: T, bytes: usize, until: Option<Instant>) {
         self.take(&key);
         self.bytes += bytes;
@@ -49,7 +48,6 @@ impl<T> Shelf<T> {
         self.entries.insert(key, Entry { value, bytes, until });
     }
 
-    /// Forgets what has this key, and gives it.
     pub(super) fn take(&mut self, key: &Digest) -> Option<T> {
         let Entry { value, bytes, until } = self.entries.remove(key)?;
         self.bytes -= bytes;
@@ -59,7 +57,6 @@ impl<T> Shelf<T> {
         Some(value)
     }
 
-    /// Forgets everything whose time is over.
     pub(super) fn forget_over(&mut self, now: Instant) {
         while let Some(&(until, key)) = self.by_end.first()
             && until <= now
@@ -68,14 +65,14 @@ impl<T> Shelf<T> {
         }
     }
 
-    /// Forgets what ends first; false where nothing ends.
+    /// Removes the entry that expires first. `false`: no entry expires.
     pub(super) fn forget_first(&mut self) -> bool {
         let Some(&(_, key)) = self.by_end.first() else { return false };
         self.take(&key);
         true
     }
 
-    /// Whether there is room for one more, of so many bytes.
+    /// Whether one more entry of this size fits.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.entries.len() < MOST && self.bytes + bytes <= MOST_BYTES
     }
@@ -93,14 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_over_is_forgotten_and_makes_room() {
+    fn expired_entries_are_removed_and_free_space() {
         let mut shelf = Shelf::default();
         let now = Instant::now();
         let ends = [None, Some(now), Some(now + Duration::from_secs(1))];
         for (number, until) in (0_u8..).zip(ends) {
             shelf.put(Digest::of(&[number]), number, 10, until);
         }
-        assert!(shelf.get_mut(&Digest::of(&[1]), now).is_none(), "it is over already");
+        assert!(shelf.get_mut(&Digest::of(&[1]), now).is_none(), "the entry has expired");
         shelf.forget_over(now);
         assert_eq!(shelf.size(), (2, 20));
         assert!(shelf.get_mut(&Digest::of(&[1]), now).is_none());

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{Cause, Failure, Step, StepOutput, run::Run};
 
 impl Run {
-    /// Calls a part of the plan.
+    /// Calls a tool or agent of the plan.
     pub(super) async fn call(
         self: &Arc<Self>,
         target: &Target,
@@ -87,16 +87,17 @@ impl From<Exhausted> for Unusable {
     }
 }
 
-/// What a result says: its structured content, or else its first text as JSON, or else that text, also
-/// where it nests deeper than a message may. Structured content may have numbers that no number can hold.
+/// Returns the value of a result: its structured content, else its first text parsed as JSON, else
+/// that text. Text that is nested more deeply than a message may be stays text. Structured content
+/// with numbers out of range is unreadable.
 ///
-/// A tree of values takes many times the memory of its text, so the memory is reserved before.
+/// A parsed value takes many times the memory of its text, so the memory is reserved first.
 fn value_of(
     result: &RawResult,
     reserve: impl Fn(usize) -> Result<(), Exhausted>,
 ) -> Result<Value, Unusable> {
     reserve(content::tree_bytes(result.result.get()))?;
-    // It was read before, for what steers.
+    // The upstream client parsed the result before, so this cannot fail.
     let members = Object::parse(&result.result).unwrap_or_default();
     if let Some(structured) = content::structured(&members) {
         return serde_json::from_str(structured.get()).map_err(|_| Unusable::Unreadable);
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_value_and_what_is_not_there_is_null() {
+    fn result_value_unreadable_or_missing() {
         assert_eq!(value(r#"{"structuredContent":{"n":1e999}}"#), None);
         assert_eq!(value(r#"{"structuredContent":{"n":1e99}}"#), Some(json!({ "n": 1e99 })));
         let text = r#"{"content":[{"type":"text","text":"1e999"}]}"#;

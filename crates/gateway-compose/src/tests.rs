@@ -117,7 +117,7 @@ impl Composed {
         }
     }
 
-    /// The same with a journal, which sagas need.
+    /// Returns compositions with a journal, which sagas need.
     fn with_journal(compositions: Vec<(String, Value)>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let sagas = Sagas::open(&dir.path().join("registry.json")).unwrap();
@@ -125,7 +125,7 @@ impl Composed {
         Self { memory, _dir: Some(Arc::new(dir)), ..Self::start(compositions) }
     }
 
-    /// The same compositions, called by another agent.
+    /// Returns the same compositions with another caller.
     fn by(&self, agent: &str) -> Self {
         let claim = HeaderClaim::Agent { name: agent.into(), version: None };
         let principal = Some(agent.into());
@@ -328,7 +328,7 @@ impl Scripted {
 fn lost() -> StepError {
     StepError {
         outcome: Outcome::UpstreamFailed,
-        message: "Whether it did its work is not known.".to_owned(),
+        message: "The outcome is unknown.".to_owned(),
         detail: "the upstream broke the protocol".to_owned(),
         effects: Effects::Unknown,
         retry_after: None,
@@ -344,7 +344,7 @@ fn call_composition<'a>(
 }
 
 #[test]
-fn a_result_may_be_as_large_as_what_a_server_may_answer() {
+fn result_size_limit_counts_one_copy() {
     let value = Value::from("x".repeat(101));
     let result_of = |most| result_of(&value, most, |_| Ok(()));
     let written = result_of(usize::MAX).unwrap().result.get().len();
@@ -353,7 +353,7 @@ fn a_result_may_be_as_large_as_what_a_server_may_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_on_without_a_caller_may_come_to_its_end() {
+async fn shutdown_waits_for_detached_work() {
     let (memory, has_ended) = (Memory::default(), Arc::new(AtomicBool::new(false)));
     let ended = Arc::clone(&has_ended);
     memory.spawn(async move {

@@ -1,4 +1,4 @@
-//! The sagas in memory: histories of those that are open, ends of those that are not.
+//! The sagas in memory: the histories of open sagas and the ends of the others.
 
 mod held;
 
@@ -22,32 +22,32 @@ use crate::{
     history::{Began, End, Event, History, Status},
 };
 
-/// How long the result of a saga that has ended is known, in milliseconds: 7 days.
+/// How long the end of a saga is kept, in milliseconds: 7 days.
 const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
-/// Most sagas that have ended and are known.
+/// Maximum number of ended sagas.
 const MOST: usize = 100_000;
-/// Most bytes of their ends, with their results.
+/// Maximum total size of their ends, in bytes.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
-/// Most of them without an id: nobody can ask for their result, but operators may look at them.
+/// Maximum number of ended sagas without an id. Only operators can look at them.
 const MOST_NAMELESS: usize = 1_000;
-/// A saga by its tool, its place there and its id.
+/// The tool, the pointer of the saga in its spec, and the saga id.
 type Named = (Name, String, String);
 
 /// All sagas.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// By their ids, which grow with time.
+    /// The sagas by id. Ids sort by time.
     sagas: BTreeMap<Box<str>, Known>,
     named: HashMap<Named, Box<str>>,
-    /// Those that have not ended well, of each caller that has some.
+    /// The open sagas per caller.
     shares: HashMap<Option<Box<str>>, Held>,
-    /// What is kept of those that have, in bytes.
+    /// The size of the settled sagas, in bytes.
     bytes: usize,
-    /// Those of which the disk has that they ended well, the oldest first.
+    /// The sagas whose successful end is on disk, the oldest first.
     settled: BTreeSet<Box<str>>,
-    /// Of those, the ones without an id.
+    /// The settled sagas without a saga id.
     nameless: BTreeSet<Box<str>>,
-    /// Lines of the journal that could not be read.
+    /// The number of damaged lines in the journal.
     pub(super) damaged: usize,
 }
 
@@ -56,25 +56,25 @@ pub(super) struct Table {
 pub(super) struct Known {
     pub(super) history: Arc<History>,
     pub(super) at_ms: i64,
-    /// Its last line in the journal, in bytes: what is kept of it if it has ended well.
+    /// The size of its last line in the journal, in bytes. A settled saga keeps only that.
     last_bytes: usize,
-    /// Those of its lines of which it keeps the values, in bytes: what it was given and gave.
+    /// The size of the lines whose values it keeps, in bytes.
     all_bytes: usize,
-    /// Whether the disk has its end; until then a crash has it undone once more.
+    /// Whether its end is on disk. Before that, a crash causes another compensation.
     is_settled: bool,
-    /// Whether the disk may have anything of it.
+    /// Whether the disk may have entries of it.
     pub(super) is_sent: bool,
     ended: watch::Sender<Option<Arc<End>>>,
 }
 
 fn name_of(began: &Began) -> Option<Named> {
-    // Another version of the tool means the same thing by its ids.
+    // All versions of a tool share the id space.
     let instance = began.instance.clone()?;
     Some((began.tool.name.clone(), began.pointer.clone(), instance))
 }
 
 impl Table {
-    /// What a journal's lines come to.
+    /// Builds the table from a journal.
     pub(super) fn of(found: Found) -> Self {
         let mut table = Self { damaged: found.damaged.len(), ..Self::default() };
         let mut doubtful = BTreeSet::new();
@@ -87,7 +87,7 @@ impl Table {
                 doubtful.remove(&saga);
             }
             match what {
-                // After it was written anew, the first line of one may follow on what it came to.
+                // In a rewritten journal, the first line of a saga can follow its history.
                 What::Began(_) if table.sagas.contains_key(&saga) => {}
                 What::Began(began) => table.begin(saga, began.into_owned(), line),
                 What::Kept(history) => table.insert(saga, history.into_owned(), line),
@@ -113,7 +113,7 @@ impl Table {
         table
     }
 
-    /// Begins one, with the length and the time of its line in the journal.
+    /// Adds a saga, with the length and the time of its line in the journal.
     pub(super) fn begin(&mut self, id: Box<str>, began: Began, line: (usize, i64)) {
         self.insert(id, History::new(began), line);
     }
@@ -152,8 +152,8 @@ impl Table {
         }
     }
 
-    /// Notes that something has happened, with the length and the time of its line in the journal; `None`
-    /// where the saga is not known.
+    /// Applies an event, with the length and the time of its line in the journal. Returns `None`
+    /// for an unknown saga.
     pub(super) fn apply(
         &mut self,
         id: &str,
@@ -172,13 +172,13 @@ impl Table {
         Some(())
     }
 
-    /// Notes whether the disk may have anything of a saga, and gives whether that was so before.
+    /// Sets whether the disk may have entries of a saga. Returns the previous value.
     pub(super) fn mark_sent(&mut self, id: &str, is_sent: bool) -> bool {
         let known = self.sagas.get_mut(id);
         known.is_some_and(|known| std::mem::replace(&mut known.is_sent, is_sent))
     }
 
-    /// The disk has all that was noted of a saga.
+    /// Records that all entries of a saga are on disk.
     pub(super) fn settle(&mut self, id: &str) {
         let Some(known) = self.sagas.get_mut(id).filter(|known| known.history.is_settled()) else {
             return;
@@ -191,15 +191,16 @@ impl Table {
         }
     }
 
-    /// The saga that has this id already, unless it was undone for good: then it may begin again.
+    /// Returns the completion of the saga with the same id. A compensated saga frees its id once
+    /// its end is on disk.
     pub(super) fn find(&self, began: &Began) -> Option<Ended> {
         let known = self.sagas.get(self.named.get(&name_of(began)?)?)?;
         let was_undone = known.history.ended().is_some_and(|e| e.status == Status::Compensated);
         (!was_undone || !known.is_settled).then(|| known.ended.subscribe())
     }
 
-    /// Whether no more may begin, or no more of this caller. What is inside of one is a part of what that has
-    /// begun, or undoes: it is let in, and keeps nobody else out.
+    /// Checks the limits of open sagas, in total and per caller. Inner sagas are always admitted
+    /// and do not count.
     pub(super) fn check_room(&self, began: &Began) -> Result<(), Cause> {
         if began.parent.is_some() {
             return Ok(());
@@ -213,7 +214,7 @@ impl Table {
         Err(Cause::TooManySagas { whose })
     }
 
-    /// Lets one try again to undo what is left of a saga, and gives what had happened to it before.
+    /// Starts the retry of failed compensations. Returns the history before.
     pub(super) fn claim(&mut self, id: &str) -> Result<Arc<History>, NotRetried> {
         let known = self.get(id).ok_or_else(|| NotRetried::Unknown(id.to_owned()))?;
         let before = match known.history.ended() {
@@ -221,19 +222,19 @@ impl Table {
             Some(end) if end.status == Status::CompensationFailed => Arc::clone(&known.history),
             Some(_) => return Err(NotRetried::Settled(id.to_owned())),
         };
-        // At once, so that nobody else does.
+        // Applied at once, so that a concurrent retry is rejected.
         self.apply(id, &Event::Again, (0, now_ms()));
         Ok(before)
     }
 
-    /// What was claimed is as it was before.
+    /// Undoes [`Self::claim`].
     pub(super) fn restore(&mut self, id: &str, before: Arc<History>) {
         if let Some(known) = self.sagas.get_mut(id) {
             known.history = before;
         }
     }
 
-    /// Forgets a saga that has done nothing, and of which the disk has nothing.
+    /// Removes a saga without effects and without entries on disk.
     pub(super) fn abandon(&mut self, id: &str, end: End) {
         self.apply(id, &Event::Ended(end), (0, now_ms()));
         if let Some(known) = self.get(id) {
@@ -242,7 +243,7 @@ impl Table {
         self.remove(id);
     }
 
-    /// Forgets the oldest of those that are settled, where there are too many or it is long ago.
+    /// Evicts the oldest settled sagas beyond the limits.
     fn forget(&mut self) {
         let now = now_ms();
         while let Some((id, known)) =
@@ -278,7 +279,7 @@ impl Table {
         self.sagas.get(id)
     }
 
-    /// Those under way that this one began itself; all of them began later.
+    /// The running sagas directly inside this one. All of them started later.
     pub(super) fn inside_of(&self, id: &str) -> Vec<Ended> {
         let later = self.sagas.range::<str, _>((Bound::Excluded(id), Bound::Unbounded));
         let is_inner = |known: &Known| {
@@ -287,14 +288,14 @@ impl Table {
         later.filter(|(_, known)| is_inner(known)).map(|(_, known)| known.subscribe()).collect()
     }
 
-    /// Those that are under way or need somebody first, of either the newest first.
+    /// Open sagas first, then settled ones; the newest of each first.
     pub(super) fn by_need(&self) -> impl Iterator<Item = (&str, &Known)> {
         let settled =
             |is: bool| self.iter().rev().filter(move |(_, k)| k.history.is_settled() == is);
         settled(false).chain(settled(true))
     }
 
-    /// What the journal is to know when it is written anew: what it may know by now.
+    /// The sagas for a rewritten journal: those that the current one may have.
     pub(super) fn kept(&self) -> Vec<Kept> {
         let kept = |(id, known): (&str, &Known)| {
             let (saga, history) = (id.into(), Arc::clone(&known.history));
@@ -303,7 +304,7 @@ impl Table {
         self.iter().filter(|(_, known)| known.is_sent).map(kept).collect()
     }
 
-    /// All, the oldest first.
+    /// All sagas, the oldest first.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Known)> {
         self.sagas.iter().map(|(id, known)| (&**id, known))
     }
@@ -314,7 +315,7 @@ impl Known {
         self.ended.subscribe()
     }
 
-    /// Tells whoever waits how it ended, if it has; or that it goes on.
+    /// Notifies waiting callers of the end, or of a new run.
     pub(super) fn tell(&self) {
         self.ended.send_replace(self.history.ended().cloned().map(Arc::new));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_remembers_successes_of_each_caller() {
+async fn cache_keeps_successes_per_caller() {
     let cache = |inner: &str, more: Value| {
         let body = extended(
             json!({ "inner": tool_of(inner), "keyPaths": ["$.id"], "ttlSeconds": 60 }),
@@ -42,10 +42,10 @@ async fn a_cache_remembers_successes_of_each_caller() {
 
     assert_eq!(n("stale", json!({})).await, 9);
     tokio::time::sleep(Duration::from_millis(1_100)).await;
-    assert_eq!(n("stale", json!({})).await, 9, "what is stale is served");
+    assert_eq!(n("stale", json!({})).await, 9, "the stale result is served");
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(composed.upstream.calls("count").len(), 10);
-    assert_eq!(n("stale", json!({})).await, 10, "and renewed meanwhile");
+    assert_eq!(n("stale", json!({})).await, 10, "the result was refreshed");
 }
 
 fn once(inner: &str, on_duplicate: &str) -> Value {
@@ -56,7 +56,7 @@ fn once(inner: &str, on_duplicate: &str) -> Value {
 const LARGE: [u64; 2] = [1_234_567_890_123_456_789, 1_234_567_890_123_456_790];
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_compared_exactly_digit_by_digit() {
+async fn keys_are_compared_exactly() {
     let cache = |path: &str| json!({ "cache": { "inner": tool_of("count"), "keyPaths": [path], "ttlSeconds": 60 } });
     let composed = Composed::start(vec![
         composition("once", once("count", "cached")),
@@ -79,9 +79,9 @@ async fn keys_are_compared_exactly_digit_by_digit() {
     assert_eq!(n("items", json!([[1.0, 2]])).await, other);
 }
 
-/// Beyond 64 bits, JSON numbers lose digits when they are read.
+/// JSON numbers beyond 64 bits lose digits when they are parsed.
 #[tokio::test(start_paused = true)]
-async fn keys_beyond_64_bits_are_refused_or_not_cached() {
+async fn keys_beyond_64_bits_are_rejected_or_uncached() {
     let composed = Composed::start(vec![
         composition("once", once("count", "cached")),
         composition(
@@ -92,7 +92,7 @@ async fn keys_beyond_64_bits_are_refused_or_not_cached() {
     let order = || json!({ "order": 1e20 });
     let (_, reason, message) = composed.failure("once", order()).await;
     assert_eq!(reason, "inexact-key");
-    assert!(message.contains("nothing was done; pass it as a string"), "{message}");
+    assert!(message.contains("nothing was done; pass the number as a string"), "{message}");
     // The same double as 1234567890123456.78 and .79.
     let amount = json!({ "order": 1_234_567_890_123_456.8 });
     assert_eq!(composed.failure("once", amount).await.1, "inexact-key");
@@ -102,7 +102,7 @@ async fn keys_beyond_64_bits_are_refused_or_not_cached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_key_is_not_done_twice() {
+async fn idempotent_key_runs_once() {
     let composed = Composed::start(vec![
         composition("cached", once("count", "cached")),
         composition("skip", once("count", "skip")),
@@ -114,13 +114,13 @@ async fn the_same_key_is_not_done_twice() {
     assert_eq!(composed.value("cached", order(1)).await["n"], 1);
     assert_eq!(composed.value("cached", order(1)).await["n"], 1);
     assert_eq!(composed.value("cached", order(2)).await["n"], 2);
-    assert_eq!(composed.value("skip", order(1)).await["n"], 3, "each place has keys of its own");
+    assert_eq!(composed.value("skip", order(1)).await["n"], 3, "each pattern has its own keys");
     assert_eq!(composed.value("skip", order(1)).await, Value::Null);
     composed.value("error", order(1)).await;
     assert_eq!(composed.failure("error", order(1)).await.1, "duplicate");
     let (_, reason, message) = composed.failure("cached", json!({})).await;
     assert_eq!(reason, "no-key");
-    assert_eq!(message, "the key $.order selects nothing in the input; nothing was done");
+    assert_eq!(message, "the key path $.order selects no value in the input; nothing was done");
 
     let slow = json!({ "order": 1, "ms": 300 });
     let (one, two) =
@@ -129,6 +129,6 @@ async fn the_same_key_is_not_done_twice() {
     assert_eq!(composed.upstream.calls("wait").len(), 1);
 
     let first = composed.failure("lost", order(1)).await;
-    assert_eq!(composed.failure("lost", order(1)).await, first, "nobody knows what it did");
+    assert_eq!(composed.failure("lost", order(1)).await, first, "the outcome is unknown");
     assert_eq!(composed.upstream.calls("lose").len(), 1);
 }

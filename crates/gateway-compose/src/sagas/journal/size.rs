@@ -1,18 +1,18 @@
-//! How large the journal is, known to who writes it and to who has it written anew.
+//! The size of the journal, shared by the writer thread and the table.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-/// Up to this size the file is not written anew, in bytes.
+/// Below this size the file is not rewritten, in bytes.
 pub(super) const SMALL: u64 = 16 * 1024 * 1024;
 
-/// How large the file is, in bytes.
+/// The size of the journal in bytes.
 #[derive(Debug)]
 pub(crate) struct Size {
     pub(super) now: AtomicU64,
-    /// Above this it is to be written anew.
+    /// The threshold for a rewrite.
     pub(crate) most: AtomicU64,
 }
 

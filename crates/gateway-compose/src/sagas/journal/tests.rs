@@ -1,4 +1,4 @@
-//! The journal's lines, whole, torn and damaged, and the file that they are in.
+//! Complete, incomplete and damaged lines of the journal, and its file.
 
 use gateway_policy::HeaderClaim;
 use serde_json::json;
@@ -31,7 +31,7 @@ fn lines(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_torn_end_is_cut_off_wherever_it_is_and_other_damage_is_told() {
+fn incomplete_end_is_truncated_other_damage_reported() {
     let whole = lines(3);
     let ends: Vec<_> =
         whole.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i + 1).collect();
@@ -45,7 +45,7 @@ fn a_torn_end_is_cut_off_wherever_it_is_and_other_damage_is_told() {
         assert_eq!(read, length);
         assert!(found.damaged.is_empty());
     }
-    // Also the last line, which is whole, and was perhaps acknowledged.
+    // This includes the last line: it is complete, so it may have been acknowledged.
     for at in 0..whole.len() - 1 {
         let mut damaged = whole.clone();
         damaged[at] ^= 1;
@@ -60,7 +60,7 @@ fn a_torn_end_is_cut_off_wherever_it_is_and_other_damage_is_told() {
 }
 
 #[tokio::test]
-async fn what_is_acknowledged_is_there_and_what_follows_a_torn_line_is_readable() {
+async fn acknowledged_entries_survive_an_incomplete_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let (journal, found) = Journal::open(&path).unwrap();
@@ -90,7 +90,7 @@ async fn what_is_acknowledged_is_there_and_what_follows_a_torn_line_is_readable(
 }
 
 #[tokio::test]
-async fn a_damaged_journal_is_kept_aside() {
+async fn damaged_journal_is_copied_aside() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let mut damaged = lines(3);
@@ -103,11 +103,11 @@ async fn a_damaged_journal_is_kept_aside() {
     assert_eq!(fs::read(aside().next().unwrap()).unwrap(), damaged);
     std::thread::sleep(std::time::Duration::from_millis(2));
     Journal::open(&path).unwrap();
-    assert_eq!(aside().count(), 2, "what was kept before is not overwritten");
+    assert_eq!(aside().count(), 2, "the earlier copy is not overwritten");
 }
 
 #[test]
-fn how_much_of_the_file_is_good_is_known_after_each_write() {
+fn acknowledged_length_is_known_after_each_write() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let file = Some(File::create(&path).unwrap());
@@ -119,23 +119,23 @@ fn how_much_of_the_file_is_good_is_known_after_each_write() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_tried_again_and_goes_on_where_it_was() {
+fn failed_write_is_retried_at_acknowledged_length() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("later/journal");
     let mut writer = Writer { path: path.clone(), file: None, size: Size::of(0) };
     writer.write(&lines(1)).unwrap_err();
     fs::create_dir(path.parent().unwrap()).unwrap();
-    fs::write(&path, "half a line").unwrap();
+    fs::write(&path, "part of a line").unwrap();
     writer.write(&lines(2)).unwrap();
     assert_eq!(fs::read(&path).unwrap(), lines(2));
 
-    // It cannot be written, nor cut.
+    // The file can be neither written nor truncated.
     writer.file = Some(File::open(&path).unwrap());
     writer.write(&lines(1)).unwrap_err();
     writer.write(&lines(1)).unwrap();
     assert_eq!(fs::read(&path).unwrap(), [lines(2), lines(1)].concat());
 
-    // Nor written anew while nobody knows how far it is good.
+    // It is not rewritten while its valid length is unknown.
     let kept =
         || vec![Kept { saga: "s".into(), at_ms: 7, history: Arc::new(History::new(began())) }];
     writer.file = None;
@@ -143,14 +143,14 @@ fn a_file_that_cannot_be_written_is_tried_again_and_goes_on_where_it_was() {
     writer.replace(kept());
     assert!(writer.file.is_none() && !path.exists());
     let (now, most) = (writer.size.now(), writer.size.most.load(Ordering::Relaxed));
-    assert_eq!(most, now + SMALL, "not at once again");
-    let half = [&lines(2)[..], &lines(1)[..], b"half a line"].concat();
+    assert_eq!(most, now + SMALL, "no immediate second rewrite");
+    let half = [&lines(2)[..], &lines(1)[..], b"part of a line"].concat();
     fs::write(&path, half).unwrap();
     writer.write(&lines(1)).unwrap();
     let whole = [lines(2), lines(1), lines(1)].concat();
     assert_eq!(fs::read(&path).unwrap(), whole);
 
-    // The one that there is stays, where no other can be written.
+    // The current file stays if no new one can be written.
     fs::create_dir(beside(&path, ".tmp")).unwrap();
     writer.replace(kept());
     assert_eq!((fs::read(&path).unwrap(), writer.size.now()), (whole.clone(), whole.len() as u64));
@@ -162,7 +162,7 @@ fn a_file_that_cannot_be_written_is_tried_again_and_goes_on_where_it_was() {
 
 #[cfg(unix)]
 #[test]
-fn a_journal_that_cannot_be_read_is_not_replaced() {
+fn unreadable_journal_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     std::os::unix::fs::symlink(&path, &path).unwrap();

@@ -1,5 +1,5 @@
-//! A disk that is full: nothing is said to be written, what has happened is kept for later, and no id
-//! is free before the disk knows why. A journal that grows: it is written anew.
+//! A full disk: no entry is acknowledged, pending events are kept, and no saga id is released
+//! early. A growing journal is rewritten.
 
 use std::sync::atomic::Ordering;
 
@@ -25,9 +25,9 @@ fn began() -> Began {
     }
 }
 
-/// The log of a saga that is the first with its id.
+/// The log of a new saga.
 fn first(sagas: &Arc<Sagas>, began: Began) -> Log {
-    let Ok(Begun::First(log)) = sagas.begin(began) else { panic!("there is one") };
+    let Ok(Begun::First(log)) = sagas.begin(began) else { panic!("the saga exists") };
     log
 }
 
@@ -36,7 +36,7 @@ fn end(status: Status) -> End {
 }
 
 #[tokio::test]
-async fn an_id_is_not_free_before_the_disk_knows_that_its_saga_was_undone() {
+async fn saga_id_is_released_after_end_is_on_disk() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let log = first(&sagas, began());
@@ -47,20 +47,20 @@ async fn an_id_is_not_free_before_the_disk_knows_that_its_saga_was_undone() {
     assert_eq!(
         pending.lines().count(),
         2,
-        "how it began and what was done, not what was to be done"
+        "the start and the completed action, not the planned one"
     );
     assert!(log.end(end(Status::Completed)).await.is_err());
     log.write(&Event::Failed { step: None, error: json!({}), is_unknown: false })
         .await
         .unwrap_err();
-    assert_eq!(log.history().result(0), Some(&json!("kept")), "it is still needed to undo it");
+    assert_eq!(log.history().result(0), Some(&json!("kept")), "the result is needed for compensation");
     assert!(log.history().ended().is_none());
     assert!(log.end(end(Status::Compensated)).await.is_err());
     assert!(matches!(sagas.begin(began()), Ok(Begun::Known(_))));
 }
 
 #[tokio::test]
-async fn what_could_not_even_begin_is_forgotten() {
+async fn saga_without_entry_on_disk_is_removed() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let log = first(&sagas, began());
@@ -71,7 +71,7 @@ async fn what_could_not_even_begin_is_forgotten() {
     let told = ended.wait_for(Option::is_some).await.unwrap().clone();
     assert_eq!(told.unwrap().status, Status::Compensated);
     assert_eq!(sagas.lock().iter().count(), 0);
-    assert!(matches!(sagas.begin(began()), Ok(Begun::First(_))), "its id is free");
+    assert!(matches!(sagas.begin(began()), Ok(Begun::First(_))), "the saga id is free");
 
     let dir = tempfile::tempdir().unwrap();
     let sagas = Arc::new(Sagas::open(&dir.path().join("cache")).unwrap());
@@ -81,7 +81,7 @@ async fn what_could_not_even_begin_is_forgotten() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_tried_again_now_may_be_later() {
+async fn failed_retry_request_restores_state() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let log = first(&sagas, began());
@@ -91,13 +91,13 @@ async fn what_cannot_be_tried_again_now_may_be_later() {
     let before = sagas.lock().claim(log.id()).unwrap();
     assert!(log.history().ended().is_none());
     assert!(log.again(Arc::clone(&before)).await.is_err());
-    assert_eq!(told(&log.history()), told(&before), "nobody undoes it, and all is as it was");
+    assert_eq!(told(&log.history()), told(&before), "the state is unchanged");
     assert!(sagas.lock().claim(log.id()).is_ok());
 }
 
-/// Whoever is cut off while the disk is at work does not know what it has.
+/// A cancelled writer does not know whether its entry is on disk.
 #[tokio::test]
-async fn what_nobody_waited_for_may_be_on_the_disk_and_is_written_again() {
+async fn entry_of_cancelled_writer_is_written_again() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
@@ -106,12 +106,12 @@ async fn what_nobody_waited_for_may_be_on_the_disk_and_is_written_again() {
     let mut cut_off = Box::pin(log.write(&acting));
     assert!(futures_util::poll!(cut_off.as_mut()).is_pending());
     drop(cut_off);
-    assert!(log.is_on_disk(), "who is cut off does not know");
+    assert!(log.is_on_disk(), "the entry may be on disk");
     let failed = Event::Failed { step: Some(0), error: json!("cut off"), is_unknown: true };
     log.write(&failed).await.unwrap();
     assert!(log.pending().is_empty());
     let written = std::fs::read_to_string(journal_path(&cache)).unwrap();
-    assert_eq!(written.lines().count(), 4, "that it began is there twice: {written}");
+    assert_eq!(written.lines().count(), 4, "the start is written twice: {written}");
     drop((log, sagas));
     let sagas = Sagas::open(&cache).unwrap();
     let table = sagas.lock();
@@ -121,7 +121,7 @@ async fn what_nobody_waited_for_may_be_on_the_disk_and_is_written_again() {
 }
 
 #[tokio::test]
-async fn damage_is_told_once_and_what_it_puts_in_doubt_stays_so() {
+async fn damage_is_reported_once_and_doubt_persists() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let begins = async |sagas: &Arc<Sagas>, instance: &str| {
@@ -141,10 +141,10 @@ async fn damage_is_told_once_and_what_it_puts_in_doubt_stays_so() {
     std::fs::write(&journal, lines).unwrap();
     for damage in [2, 0] {
         let sagas = Arc::new(Sagas::open(&cache).unwrap());
-        // What it does not know is written after what it does.
+        // Entries of unknown sagas follow the known ones.
         begins(&sagas, &format!("of {damage}")).await;
         let table = sagas.lock();
-        assert_eq!(table.damaged, damage, "that line, and what follows on it");
+        assert_eq!(table.damaged, damage, "the damaged line and the entries that depend on it");
         let history = &table.get(&doubtful).unwrap().history;
         assert_eq!(history.ended().unwrap().status, Status::CompensationFailed);
         assert!(table.get(&damaged).is_none());
@@ -152,7 +152,7 @@ async fn damage_is_told_once_and_what_it_puts_in_doubt_stays_so() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_read_again_is_not_written() {
+async fn entry_that_is_too_deep_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let nested = |levels: usize| (0..levels).fold(json!(1), |value, _| json!([value]));
@@ -165,7 +165,7 @@ async fn what_could_not_be_read_again_is_not_written() {
     assert!(log.note(&acted(112)).is_err());
     log.note(&acted(111)).unwrap();
     log.write(&Event::Acting { step: 1, input: nested(111) }).await.unwrap();
-    // Also when it is written anew.
+    // This also holds for the rewritten journal.
     let journal = sagas.journal.as_ref().unwrap();
     journal.size.most.store(0, Ordering::Relaxed);
     log.write(&Event::Again).await.unwrap();
@@ -180,9 +180,9 @@ async fn what_could_not_be_read_again_is_not_written() {
     assert_eq!(known.history.result(0), Some(&nested(111)));
 }
 
-/// Another saga has the journal written anew before this one is in it.
+/// Another saga triggers a rewrite before this one is on disk.
 #[tokio::test]
-async fn what_has_not_begun_on_disk_is_not_written_with_the_others() {
+async fn rewrite_omits_sagas_not_on_disk() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
@@ -200,7 +200,7 @@ async fn what_has_not_begun_on_disk_is_not_written_with_the_others() {
 }
 
 #[tokio::test]
-async fn a_journal_is_written_anew_once_it_is_much_larger_than_what_is_known() {
+async fn journal_is_rewritten_beyond_size_threshold() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
@@ -216,11 +216,11 @@ async fn a_journal_is_written_anew_once_it_is_much_larger_than_what_is_known() {
     assert_eq!(most(), 16 << 20);
     size.most.store(first + 2 * line, Ordering::Relaxed);
     assert_eq!(written().await, first + 2 * line);
-    assert_eq!(written().await, first + 3 * line, "no larger than it may be when it was asked for");
+    assert_eq!(written().await, first + 3 * line, "below the threshold");
     written().await;
     let anew = written().await;
     let kept = anew - line;
     assert!(kept < first + line, "{kept}");
     assert_eq!(most(), (16 << 20) + 3 * kept);
-    assert_eq!(written().await, anew + line, "what comes later follows on it");
+    assert_eq!(written().await, anew + line, "later entries are appended");
 }

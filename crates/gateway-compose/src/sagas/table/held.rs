@@ -1,17 +1,17 @@
-//! How many sagas have not ended well, and what they hold: of all, and of each caller.
+//! The number and size of open sagas, in total and per caller.
 
-/// Most sagas that are under way, or need somebody.
+/// Maximum number of open sagas.
 pub(super) const MOST_OPEN: usize = 10_000;
-/// Most bytes of what they were given and gave, before another one begins.
+/// Size of their inputs and results from which no saga starts, in bytes.
 pub(super) const MOST_OPEN_BYTES: usize = 256 * 1024 * 1024;
-/// The part of both that one caller may have.
+/// One caller may use this fraction of both limits.
 pub(super) const SHARE: usize = 4;
 
-/// Sagas that have not ended well.
+/// The open sagas of a caller, or of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) count: usize,
-    /// What they were given and gave.
+    /// The size of their inputs and results, in bytes.
     pub(super) bytes: usize,
 }
 
@@ -25,7 +25,7 @@ impl Held {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    /// What all callers have, each at most its part.
+    /// The sum over all callers. Each caller counts at most its share.
     pub(super) fn of_all<'a>(shares: impl Iterator<Item = &'a Self>) -> Self {
         shares.fold(Self::default(), |all, share| Self {
             count: all.count + share.count.min(MOST_OPEN / SHARE),
@@ -33,7 +33,7 @@ impl Held {
         })
     }
 
-    /// Whether this is as much as may be, or as this part of it.
+    /// Whether the limit, divided by `part`, is reached.
     pub(super) fn is_full(self, part: usize) -> bool {
         self.count >= MOST_OPEN / part || self.bytes >= MOST_OPEN_BYTES / part
     }

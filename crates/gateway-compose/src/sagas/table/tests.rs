@@ -1,4 +1,4 @@
-//! What the table knows, forgets, and reads back from a journal.
+//! The table: lookups, eviction, limits, and recovery from a journal.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ fn open(table: &Table) -> Held {
     Held::of_all(table.shares.values())
 }
 
-/// How long a saga's first line is, in bytes.
+/// The length of the first line of a saga, in bytes.
 const LINE: usize = 100;
 
 fn begin(table: &mut Table, began: Began) -> Box<str> {
@@ -40,7 +40,7 @@ fn begin(table: &mut Table, began: Began) -> Box<str> {
 
 fn step_of(step: &Value) -> SagaStep {
     let composition = Composition::parse(&json!({ "saga": { "steps": [step] } })).unwrap();
-    let Spec::Saga(saga) = composition.spec else { panic!("it is a saga") };
+    let Spec::Saga(saga) = composition.spec else { panic!("a saga") };
     saga.steps[0].clone()
 }
 
@@ -62,7 +62,7 @@ fn ended(
     id
 }
 
-/// One whose result counts as a quarter of what there is room for.
+/// Adds a saga whose result takes a quarter of the capacity.
 fn quarter(table: &mut Table, instance: &str) {
     let id = ended(table, Some(instance), Status::Completed, Some(json!("out")));
     let known = table.sagas.get_mut(&id).unwrap();
@@ -72,7 +72,7 @@ fn quarter(table: &mut Table, instance: &str) {
 }
 
 #[test]
-fn what_has_ended_well_is_known_by_its_result_alone_and_what_has_not_in_full() {
+fn settled_saga_keeps_result_only() {
     let mut table = Table::default();
     let done = ended(&mut table, Some("1"), Status::Completed, Some(json!("out")));
     let stuck = ended(&mut table, Some("2"), Status::CompensationFailed, None);
@@ -84,7 +84,7 @@ fn what_has_ended_well_is_known_by_its_result_alone_and_what_has_not_in_full() {
 }
 
 #[test]
-fn one_that_was_undone_may_begin_again_and_others_not() {
+fn only_compensated_saga_frees_its_id() {
     let mut table = Table::default();
     for (id, status) in [
         ("\"done\"", Status::Completed),
@@ -98,13 +98,13 @@ fn one_that_was_undone_may_begin_again_and_others_not() {
     assert!(!is_known("\"undone\"") && !is_known("\"other\""));
     let mut other = began(Some("\"done\""));
     other.pointer = "/pipeline/steps/0/operation/pattern/saga".to_owned();
-    assert!(table.find(&other).is_none(), "each place has ids of its own");
+    assert!(table.find(&other).is_none(), "each saga of a spec has its own ids");
     other = Began { tool: "tool/t@2.0.0".parse().unwrap(), ..began(Some("\"done\"")) };
-    assert!(table.find(&other).is_some(), "another version means the same");
+    assert!(table.find(&other).is_some(), "versions share ids");
 }
 
 #[test]
-fn the_oldest_are_forgotten_by_number_by_size_and_by_age() {
+fn oldest_sagas_are_evicted_by_count_size_age() {
     let mut table = Table::default();
     let stuck = ended(&mut table, None, Status::CompensationFailed, None);
     for _ in 0..MOST_NAMELESS + 5 {
@@ -129,16 +129,16 @@ fn the_oldest_are_forgotten_by_number_by_size_and_by_age() {
     assert!(is_known(&table, "15"));
     age(&mut table, 60_001);
     begin(&mut table, began(None));
-    assert!(!is_known(&table, "15"), "a week is over");
-    assert!(table.get(&stuck).is_some(), "what is left to do is never forgotten");
+    assert!(!is_known(&table, "15"), "older than a week");
+    assert!(table.get(&stuck).is_some(), "failed compensations are never evicted");
     assert_eq!(table.bytes, 0);
 }
 
 #[test]
-fn of_too_many_the_oldest_is_forgotten() {
+fn oldest_saga_is_evicted_beyond_limit() {
     let mut table = Table::default();
     let first = ended(&mut table, Some("1"), Status::Completed, None);
-    // They come after all ids; what they were does not matter here.
+    // These ids sort after all others.
     table.settled.extend((1..100_000).map(|number| format!("z{number}").into()));
     begin(&mut table, began(None));
     assert!(table.get(&first).is_some());
@@ -148,7 +148,7 @@ fn of_too_many_the_oldest_is_forgotten() {
 }
 
 #[test]
-fn an_id_stays_known_when_an_earlier_saga_that_had_it_is_forgotten() {
+fn evicting_earlier_saga_keeps_reused_id() {
     let mut table = Table::default();
     let first = ended(&mut table, Some("1"), Status::Compensated, None);
     let second = ended(&mut table, Some("1"), Status::Completed, None);
@@ -162,24 +162,24 @@ fn of_caller(who: &str) -> Began {
     Began { principal: Some(who.into()), ..began(None) }
 }
 
-/// What is refused, in words; nothing, where it is not.
+/// The message of a rejected start; empty if it is admitted.
 fn refused(table: &Table, began: &Began) -> String {
     table.check_room(began).err().map(|cause| cause.to_string()).unwrap_or_default()
 }
 
 #[test]
-fn no_more_begin_than_may_be_open_and_of_one_caller_a_quarter() {
+fn open_sagas_are_limited_per_caller() {
     let mut table = Table::default();
     let ids: Vec<_> = (1..MOST_OPEN / 4).map(|_| begin(&mut table, of_caller("greedy"))).collect();
     assert_eq!(refused(&table, &of_caller("greedy")), "");
     let last = begin(&mut table, of_caller("greedy"));
-    assert!(refused(&table, &of_caller("greedy")).contains("sagas of this caller are under way"));
+    assert!(refused(&table, &of_caller("greedy")).contains("sagas of this caller are running"));
     let inside = Began { parent: Some(last.clone()), ..of_caller("greedy") };
-    assert_eq!(refused(&table, &inside), "", "it is a part of what has begun");
+    assert_eq!(refused(&table, &inside), "", "inner sagas are admitted");
     assert_eq!(refused(&table, &of_caller("other")) + &refused(&table, &began(None)), "");
     table.apply(&last, &end(Status::Completed, None), (10, 1)).unwrap();
     assert_eq!(refused(&table, &of_caller("greedy")), "");
-    // However many are inside of them: of each caller no more than a quarter keeps others out.
+    // Inner sagas do not count: each caller uses at most a quarter.
     let full = Held { count: MOST_OPEN, bytes: 0 };
     for who in ["b", "c"] {
         table.shares.insert(Some(who.into()), full);
@@ -187,20 +187,20 @@ fn no_more_begin_than_may_be_open_and_of_one_caller_a_quarter() {
     assert_eq!(refused(&table, &of_caller("other")), "");
     begin(&mut table, of_caller("greedy"));
     table.shares.insert(Some("d".into()), full);
-    assert!(refused(&table, &of_caller("other")).contains("sagas are under way"));
+    assert!(refused(&table, &of_caller("other")).contains("sagas are running"));
     table.shares.retain(|who, _| who.as_deref() == Some("greedy"));
     for id in ids {
         table.apply(&id, &end(Status::Completed, None), (10, 1)).unwrap();
     }
-    assert_eq!(table.shares.values().map(|held| held.count).sum::<usize>(), 1, "the last one");
+    assert_eq!(table.shares.values().map(|held| held.count).sum::<usize>(), 1, "the last saga");
 }
 
 #[test]
-fn no_more_begin_than_there_is_room_for_what_they_hold() {
+fn open_sagas_are_limited_by_size() {
     let mut table = Table::default();
     let id = begin(&mut table, began(None));
     table.apply(&id, &Event::Acting { step: 0, input: json!("in") }, (17, 1)).unwrap();
-    // However often it is tried to undo it.
+    // Repeated compensation attempts do not add to the size.
     for _ in 0..3 {
         table.apply(&id, &Event::Compensating { step: 0, input: json!("in") }, (17, 1)).unwrap();
         table.apply(&id, &Event::Stuck { step: 0, error: json!("no") }, (19, 1)).unwrap();
@@ -220,18 +220,18 @@ fn no_more_begin_than_there_is_room_for_what_they_hold() {
     }
     assert_eq!(refused(&table, &of_caller("other")), "");
     table.shares.insert(Some("c".into()), full);
-    assert!(refused(&table, &of_caller("other")).contains("sagas are under way"));
+    assert!(refused(&table, &of_caller("other")).contains("sagas are running"));
     table.shares.retain(|who, _| who.is_none());
     table.apply(&id, &end(Status::Compensated, None), (29, 1)).unwrap();
     assert_eq!((open(&table).bytes, table.bytes), (LINE, 29));
-    // What a journal gives back counts as well.
+    // Sagas recovered from a journal count too.
     let history = (*table.get(&other).unwrap().history).clone();
     table.insert("kept".into(), history, (31, 1));
     assert_eq!(open(&table), Held { count: 2, bytes: LINE + 31 });
 }
 
 #[test]
-fn those_inside_of_one_are_its_own_and_under_way() {
+fn inner_sagas_are_running_children() {
     let mut table = Table::default();
     let outer = begin(&mut table, began(None));
     let inside = Began { parent: Some(outer.clone()), ..began(None) };
@@ -248,7 +248,7 @@ fn those_inside_of_one_are_its_own_and_under_way() {
 }
 
 #[test]
-fn only_one_may_try_again() {
+fn concurrent_retry_is_rejected() {
     let mut table = Table::default();
     let id = ended(&mut table, None, Status::CompensationFailed, None);
     assert_eq!(table.claim(&id).unwrap().status(), "compensation_failed");
@@ -259,7 +259,7 @@ fn only_one_may_try_again() {
 }
 
 #[test]
-fn what_needs_somebody_is_listed_first() {
+fn open_sagas_are_listed_first() {
     let mut table = Table::default();
     let ids = [Status::CompensationFailed, Status::Completed, Status::Compensated]
         .map(|status| ended(&mut table, None, status, None));
@@ -270,7 +270,7 @@ fn what_needs_somebody_is_listed_first() {
 }
 
 #[test]
-fn a_step_before_one_that_was_called_was_done_whatever_is_lost_of_it() {
+fn step_before_a_started_step_is_completed() {
     let step: SagaStep = step_of(&json!({ "id": "s", "name": "s", "action": { "tool": "t" },
         "compensate": { "tool": "u" } }));
     let mut history = History::new(began(None));
@@ -282,7 +282,7 @@ fn a_step_before_one_that_was_called_was_done_whatever_is_lost_of_it() {
 }
 
 #[test]
-fn a_journal_reads_back_as_what_it_was_written_from() {
+fn journal_restores_the_table() {
     let line = |saga: &'static str, what| (Entry { saga: saga.into(), at_ms: 1, what }, 10);
     let begins = || line("s", What::Began(Cow::Owned(began(Some("1")))));
     let event = |saga, event| line(saga, What::Event(Cow::Owned(event)));
@@ -290,7 +290,7 @@ fn a_journal_reads_back_as_what_it_was_written_from() {
         begins(),
         event("s", Event::Acting { step: 0, input: json!(1) }),
         event("s", Event::Acted { step: 0, result: json!(2) }),
-        // Written anew in between, and its first line again after that.
+        // A rewrite in between, followed by the first line again.
         begins(),
         event("s", Event::Acting { step: 1, input: json!(3) }),
         event("lost", Event::Again),
@@ -305,7 +305,7 @@ fn a_journal_reads_back_as_what_it_was_written_from() {
 }
 
 #[test]
-fn what_may_have_ended_in_a_line_that_is_damaged_is_left_to_an_operator() {
+fn saga_with_damaged_last_line_needs_operator() {
     let line = |saga: &'static str, what| (Entry { saga: saga.into(), at_ms: 1, what }, 10);
     let begins = |saga, instance| line(saga, What::Began(Cow::Owned(began(Some(instance)))));
     let mut found = Found::default();
@@ -316,12 +316,12 @@ fn what_may_have_ended_in_a_line_that_is_damaged_is_left_to_an_operator() {
     let table = Table::of(found);
     let status = |id: &str| table.get(id).unwrap().history.status();
     assert_eq!(["1", "2", "3"].map(status), ["compensation_failed", "running", "running"]);
-    assert!(table.find(&began(Some("a"))).is_some(), "its id is not free");
+    assert!(table.find(&began(Some("a"))).is_some(), "the saga id is in use");
     assert_eq!(open(&table).count, 3);
 }
 
 #[test]
-fn what_is_under_way_is_the_step_that_has_not_answered() {
+fn running_step_is_started_without_outcome() {
     let mut history = History::new(began(None));
     assert_eq!(history.acting(), None);
     for step in 0..2 {

@@ -63,7 +63,7 @@ async fn interrupted_inner_saga_is_compensated_first() {
     };
     // The caller is still connected and gets the outcome.
     let (failure, ()) = join!(composed.failure("outer", json!({})), interrupted);
-    assert!(failure.2.contains("the gateway was stopped in the middle of the saga"), "{failure:?}");
+    assert!(failure.2.contains("the gateway stopped while the saga was running"), "{failure:?}");
     assert_eq!(undone(&composed)[..2], [json!({ "inner": true }), json!({ "outer": true })]);
 }
 
