@@ -4,14 +4,14 @@ mod cause;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use gateway_policy::Outcome;
+use gateway_policy::CallOutcome;
 use registry_core::spec::eval;
 use serde_json::{Value, json};
 
 pub use self::cause::Cause;
-use self::cause::{told_end, told_nothing};
-use super::{Effects, StepError};
-use crate::history::Status;
+use self::cause::{describe_end, describe_no_results};
+use crate::{Effects, StepError};
+use crate::history::SagaStatus;
 
 /// The failure of a step. It is cheap to clone.
 #[derive(Debug, Clone)]
@@ -22,22 +22,22 @@ pub struct Failure {
     /// The cause.
     pub cause: Arc<Cause>,
     /// The side effects of the other parts of the operation.
-    beside: Effects,
+    other_effects: Effects,
 }
 
 impl Failure {
     pub(super) fn new(step: &str, cause: Cause) -> Self {
-        Self { step: step.into(), cause: Arc::new(cause), beside: Effects::None }
+        Self { step: step.into(), cause: Arc::new(cause), other_effects: Effects::None }
     }
 
     /// Adds the side effects of other parts of the operation.
-    pub(super) fn beside(self, beside: Effects) -> Self {
-        Self { beside: self.beside.max(beside), ..self }
+    pub(super) fn with_effects(self, effects: Effects) -> Self {
+        Self { other_effects: self.other_effects.max(effects), ..self }
     }
 
     /// The side effects of the failed operation.
     pub fn effects(&self) -> Effects {
-        self.beside.max(own_effects(&self.cause))
+        self.other_effects.max(own_effects(&self.cause))
     }
 
     /// Whether the side effects are unknown.
@@ -53,7 +53,7 @@ impl Failure {
         }
         match &*self.cause {
             Cause::Call { error, .. } => error.retry_after,
-            Cause::Open { retry_after_s, .. } => Some(Duration::from_secs(*retry_after_s)),
+            Cause::CircuitOpen { retry_after_s, .. } => Some(Duration::from_secs(*retry_after_s)),
             _ => None,
         }
     }
@@ -67,17 +67,17 @@ impl Failure {
         matches!(
             &*self.cause,
             Cause::Call { error: StepError { rejects_result: true, .. }, .. }
-                | Cause::Unreadable { .. }
-                | Cause::NoMemory(_)
+                | Cause::UnreadableResult { .. }
+                | Cause::BufferLimit(_)
         )
     }
 
     /// The outcome in the audit.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> CallOutcome {
         match &*self.cause {
             Cause::Call { error, .. } => error.outcome,
-            Cause::Timeout { .. } => Outcome::UpstreamTimeout,
-            _ => Outcome::ToolError,
+            Cause::Timeout { .. } => CallOutcome::UpstreamTimeout,
+            _ => CallOutcome::ToolError,
         }
     }
 
@@ -86,25 +86,25 @@ impl Failure {
         match &*self.cause {
             Cause::Call { error, .. } => error.outcome.as_str(),
             Cause::Tool { .. } => "tool-error",
-            Cause::NoObject { .. } | Cause::Evaluation { .. } | Cause::Unreadable { .. } => {
+            Cause::NotAnObject { .. } | Cause::Evaluation { .. } | Cause::UnreadableResult { .. } => {
                 "invalid-value"
             }
             Cause::Timeout { .. } => "timeout",
-            Cause::NothingArrived { .. } => "no-results",
+            Cause::NoResults { .. } => "no-results",
             Cause::TooManyItems { .. }
             | Cause::TooManyCalls { .. }
             | Cause::TooLarge { .. }
-            | Cause::NoMemory(_)
-            | Cause::LongId { .. }
-            | Cause::TooDeep
-            | Cause::Unwritable => "limit",
-            Cause::Open { .. } => "circuit-open",
-            Cause::NoKey { .. } => "missing-key",
+            | Cause::BufferLimit(_)
+            | Cause::IdTooLong { .. }
+            | Cause::ResultTooDeep
+            | Cause::Unserializable => "limit",
+            Cause::CircuitOpen { .. } => "circuit-open",
+            Cause::MissingKey { .. } => "missing-key",
             Cause::InexactKey => "inexact-key",
             Cause::Duplicate => "duplicate",
-            Cause::Full(_) | Cause::TooManySagas { .. } => "capacity",
+            Cause::NoCapacity(_) | Cause::TooManySagas { .. } => "capacity",
             Cause::Cancelled => "cancelled",
-            Cause::GivenUp => "abandoned",
+            Cause::Abandoned => "abandoned",
             Cause::Saga(_) => "saga-failed",
             Cause::Journal(_) => "journal",
             Cause::DeadLetter { .. } => "dead-letter-failed",
@@ -117,10 +117,10 @@ impl Failure {
             Cause::Call { error, .. } => error.message.clone(),
             Cause::Tool { tool, text: Some(text), .. } => format!("{tool} failed: {text}"),
             Cause::Timeout { message: Some(message), .. } => message.clone(),
-            Cause::Saga(end) => told_end(end, "message"),
-            Cause::NothingArrived { of, first } => {
+            Cause::Saga(end) => describe_end(end, "message"),
+            Cause::NoResults { of, first } => {
                 let words = |first: &Self| format!("step `{}`: {}", first.step, first.message());
-                told_nothing(*of, first.as_ref(), words)
+                describe_no_results(*of, first.as_ref(), words)
             }
             Cause::DeadLetter { failure, letter } => format!(
                 "{}; the dead-letter tool failed too: {}",
@@ -133,14 +133,14 @@ impl Failure {
 
     /// The JSON form that conditions, dead letters and compensations receive.
     pub fn to_value(&self) -> Value {
-        let mut value = json!({
+        let mut object = json!({
             "step": &*self.step,
             "reason": self.reason(),
             "message": self.message(),
         });
-        if let Cause::Tool { tool, said, .. } = &*self.cause {
+        if let Cause::Tool { tool, value, .. } = &*self.cause {
             value["tool"] = tool.to_string().into();
-            value["result"] = said.clone();
+            value["result"] = value.clone();
         }
         if let Cause::Call { tool, .. } = &*self.cause {
             value["tool"] = tool.to_string().into();
@@ -163,27 +163,27 @@ fn own_effects(cause: &Cause) -> Effects {
         }
         Cause::Timeout { .. }
         | Cause::TooLarge { .. }
-        | Cause::NoMemory(_)
-        | Cause::Unreadable { .. }
-        | Cause::TooDeep
+        | Cause::BufferLimit(_)
+        | Cause::UnreadableResult { .. }
+        | Cause::ResultTooDeep
         | Cause::Cancelled
-        | Cause::GivenUp => true,
-        Cause::Saga(end) => end.status == Status::CompensationFailed || !end.unsure().is_empty(),
+        | Cause::Abandoned => true,
+        Cause::Saga(end) => end.status == SagaStatus::CompensationFailed || !end.unsure().is_empty(),
         Cause::Tool { .. }
-        | Cause::NoObject { .. }
-        | Cause::NothingArrived { .. }
+        | Cause::NotAnObject { .. }
+        | Cause::NoResults { .. }
         | Cause::Evaluation { .. }
         | Cause::TooManyItems { .. }
         | Cause::TooManyCalls { .. }
-        | Cause::Open { .. }
-        | Cause::NoKey { .. }
+        | Cause::CircuitOpen { .. }
+        | Cause::MissingKey { .. }
         | Cause::InexactKey
-        | Cause::LongId { .. }
+        | Cause::IdTooLong { .. }
         | Cause::Duplicate
-        | Cause::Full(_)
+        | Cause::NoCapacity(_)
         | Cause::TooManySagas { .. }
         | Cause::Journal(_)
-        | Cause::Unwritable => false,
+        | Cause::Unserializable => false,
     };
     if is_unknown { Effects::Unknown } else { Effects::None }
 }

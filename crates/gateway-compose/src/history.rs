@@ -6,7 +6,7 @@ mod end;
 
 use std::collections::BTreeMap;
 
-use gateway_policy::HeaderClaim;
+use gateway_policy::CallerIdentity;
 use registry_core::{
     Key,
     spec::{Saga, SagaStep},
@@ -14,11 +14,11 @@ use registry_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use self::end::{End, Status, StepOutcome};
+pub use self::end::{SagaEnd, SagaStatus, StepOutcome};
 
 /// The start of a saga.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Began {
+pub(crate) struct SagaStart {
     /// The composition.
     pub(crate) tool: Key,
     /// The JSON Pointer of the saga in the spec.
@@ -29,10 +29,10 @@ pub(crate) struct Began {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) parent: Option<Box<str>>,
     /// The caller.
-    pub(crate) claim: HeaderClaim,
+    pub(crate) identity: CallerIdentity,
     /// The quota key of the caller. Callers without one share a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) principal: Option<Box<str>>,
+    pub(crate) quota_key: Option<Box<str>>,
     pub(crate) input: Value,
 }
 
@@ -41,35 +41,35 @@ pub(crate) struct Began {
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Event {
     /// The action of a step is about to start.
-    Acting { step: usize, input: Value },
+    ActionStarted { step: usize, input: Value },
     /// The action succeeded.
-    Acted { step: usize, result: Value },
+    ActionCompleted { step: usize, result: Value },
     /// The saga failed in a step, or between steps.
     Failed { step: Option<usize>, error: Value, is_unknown: bool },
     /// The compensation of a step is about to start.
-    Compensating { step: usize, input: Value },
+    CompensationStarted { step: usize, input: Value },
     /// The compensation succeeded.
     Compensated { step: usize },
     /// The compensation failed, and its retries too.
-    Stuck { step: usize, error: Value },
+    CompensationFailed { step: usize, error: Value },
     /// An operator requested a retry of the failed compensations.
-    Again,
+    RetryRequested,
     /// The saga ended.
-    Ended(End),
+    Ended(SagaEnd),
 }
 
 /// The history of one saga.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct History {
-    began: Began,
+    began: SagaStart,
     steps: Vec<Step>,
     failed: Option<Failed>,
-    end: Option<End>,
+    end: Option<SagaEnd>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Step {
-    state: State,
+    state: StepState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     input: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ struct Failed {
 /// The state of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum State {
+enum StepState {
     /// The action was not started.
     #[default]
     NotRun,
@@ -101,15 +101,15 @@ enum State {
 }
 
 impl History {
-    pub(super) fn new(began: Began) -> Self {
+    pub(super) fn new(began: SagaStart) -> Self {
         Self { began, steps: Vec::new(), failed: None, end: None }
     }
 
-    pub(crate) fn began(&self) -> &Began {
+    pub(crate) fn began(&self) -> &SagaStart {
         &self.began
     }
 
-    pub(super) fn ended(&self) -> Option<&End> {
+    pub(super) fn ended(&self) -> Option<&SagaEnd> {
         self.end.as_ref()
     }
 
@@ -130,13 +130,13 @@ impl History {
     /// the latest error, so they do not count again.
     pub(super) fn keeps(&self, event: &Event) -> bool {
         match event {
-            Event::Acting { .. } | Event::Acted { .. } | Event::Failed { .. } => true,
-            Event::Stuck { step, .. } => {
+            Event::ActionStarted { .. } | Event::ActionCompleted { .. } | Event::Failed { .. } => true,
+            Event::CompensationFailed { step, .. } => {
                 self.steps.get(*step).is_none_or(|has| has.error.is_none())
             }
-            Event::Compensating { .. }
+            Event::CompensationStarted { .. }
             | Event::Compensated { .. }
-            | Event::Again
+            | Event::RetryRequested
             | Event::Ended(_) => false,
         }
     }
@@ -144,44 +144,44 @@ impl History {
     /// Applies an event. Applying the same event twice has no further effect.
     pub(super) fn apply(&mut self, event: &Event) {
         match event {
-            Event::Acting { step, input } => {
+            Event::ActionStarted { step, input } => {
                 let number = *step;
                 let step = self.step(number);
                 step.input = Some(input.clone());
-                step.state = State::Unknown;
+                step.state = StepState::Unknown;
                 // The steps before it completed, even if the journal has lost their results.
                 for before in &mut self.steps[..number] {
-                    if matches!(before.state, State::NotRun | State::Unknown) {
-                        before.state = State::Completed;
+                    if matches!(before.state, StepState::NotRun | StepState::Unknown) {
+                        before.state = StepState::Completed;
                     }
                 }
             }
-            Event::Acted { step, result } => {
+            Event::ActionCompleted { step, result } => {
                 let step = self.step(*step);
                 step.result = Some(result.clone());
-                step.state = State::Completed;
+                step.state = StepState::Completed;
             }
             Event::Failed { step, error, is_unknown } => {
                 // The end of the saga was never written to the journal.
                 self.end = None;
                 if let Some(step) = step.filter(|_| !is_unknown) {
-                    self.step(step).state = State::Failed;
+                    self.step(step).state = StepState::Failed;
                 }
                 self.failed = Some(Failed { step: *step, error: error.clone() });
             }
-            Event::Compensating { step, .. } => self.step(*step).state = State::Compensating,
+            Event::CompensationStarted { step, .. } => self.step(*step).state = StepState::Compensating,
             Event::Compensated { step } => {
                 let step = self.step(*step);
-                (step.state, step.error) = (State::Compensated, None);
+                (step.state, step.error) = (StepState::Compensated, None);
             }
-            Event::Stuck { step, error } => {
+            Event::CompensationFailed { step, error } => {
                 let step = self.step(*step);
-                (step.state, step.error) = (State::CompensationFailed, Some(error.clone()));
+                (step.state, step.error) = (StepState::CompensationFailed, Some(error.clone()));
             }
-            Event::Again => {
+            Event::RetryRequested => {
                 for step in &mut self.steps {
-                    if step.state == State::CompensationFailed {
-                        step.state = State::Compensating;
+                    if step.state == StepState::CompensationFailed {
+                        step.state = StepState::Compensating;
                     }
                 }
                 self.end = None;
@@ -192,14 +192,14 @@ impl History {
 
     /// Marks a saga whose last entries may be lost. If it was running, it waits for an operator
     /// instead of being compensated.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn mark_doubtful(&mut self) {
         if self.end.is_some() {
             return;
         }
         let error = json!({ "reason": "journal-damaged",
             "message": "the journal is damaged and may have lost the last events of the saga; it may have completed" });
-        self.end = Some(End {
-            status: Status::CompensationFailed,
+        self.end = Some(SagaEnd {
+            status: SagaStatus::CompensationFailed,
             failed_step: None,
             error: Some(error),
             steps: Vec::new(),
@@ -214,7 +214,7 @@ impl History {
 
     /// Whether the saga ended and needs no operator.
     pub(super) fn is_settled(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| end.status != Status::CompensationFailed)
+        self.end.as_ref().is_some_and(|end| end.status != SagaStatus::CompensationFailed)
     }
 
     fn step(&mut self, number: usize) -> &mut Step {
@@ -225,8 +225,8 @@ impl History {
     }
 
     /// The step whose action was started and has no outcome.
-    pub(crate) fn acting(&self) -> Option<usize> {
-        self.steps.iter().position(|step| step.state == State::Unknown)
+    pub(crate) fn running_step(&self) -> Option<usize> {
+        self.steps.iter().position(|step| step.state == StepState::Unknown)
     }
 
     #[cfg(test)]
@@ -252,26 +252,26 @@ impl History {
 
     /// Whether to compensate a step: it completed, or its outcome is unknown and it sets
     /// `compensateOnUnknown`.
-    pub(crate) fn is_to_be_undone(&self, number: usize, step: &SagaStep) -> bool {
-        match self.steps.get(number).map_or(State::NotRun, |step| step.state) {
-            State::Completed | State::Compensating => true,
-            State::Unknown => step.compensate_on_unknown,
-            State::NotRun | State::Failed | State::Compensated | State::CompensationFailed => false,
+    pub(crate) fn needs_compensation(&self, number: usize, step: &SagaStep) -> bool {
+        match self.steps.get(number).map_or(StepState::NotRun, |step| step.state) {
+            StepState::Completed | StepState::Compensating => true,
+            StepState::Unknown => step.compensate_on_unknown,
+            StepState::NotRun | StepState::Failed | StepState::Compensated | StepState::CompensationFailed => false,
         }
     }
 
     /// The end of a failed saga.
-    pub(crate) fn end(&self, saga: &Saga) -> End {
+    pub(crate) fn end(&self, saga: &Saga) -> SagaEnd {
         let outcome = |(i, step): (usize, &SagaStep)| {
             let has = self.steps.get(i).cloned().unwrap_or_default();
             StepOutcome { id: step.id.clone(), outcome: has.state, error: has.error }
         };
         let steps: Vec<_> = saga.steps.iter().enumerate().map(outcome).collect();
-        let is_left = steps.iter().any(|step| step.outcome == State::CompensationFailed);
+        let is_left = steps.iter().any(|step| step.outcome == StepState::CompensationFailed);
         let failed = self.failed.as_ref();
         let failed_step = failed.and_then(|failed| saga.steps.get(failed.step?));
-        End {
-            status: if is_left { Status::CompensationFailed } else { Status::Compensated },
+        SagaEnd {
+            status: if is_left { SagaStatus::CompensationFailed } else { SagaStatus::Compensated },
             failed_step: failed_step.map(|step| step.id.clone()),
             error: failed.map(|failed| failed.error.clone()),
             steps,

@@ -9,34 +9,36 @@ use std::{
 use registry_core::spec::Target;
 use serde::Serialize;
 
-use crate::failure::{Failure, under};
-use crate::history::{End, Status, StepOutcome};
+use crate::{
+    failure::{Failure, under},
+    history::{SagaEnd, SagaStatus, StepOutcome},
+};
 
 /// Maximum number of reported calls. The report counts the others.
-const TOLD: usize = 200;
+const MAX_REPORTED: usize = 200;
 /// Maximum length of a message, in bytes.
-const MESSAGE: usize = 500;
+const MAX_MESSAGE_BYTES: usize = 500;
 
 /// The calls of one run.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Steps {
     /// The calls.
-    pub calls: Vec<Called>,
+    pub calls: Vec<CallReport>,
     /// The number of calls that are not listed.
     #[serde(skip_serializing_if = "is_none")]
     pub more: usize,
     /// The targets of a scatter that failed and are missing in its result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedTarget>,
     /// The sagas that ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub sagas: Vec<SagaTold>,
+    pub sagas: Vec<SagaReport>,
 }
 
 /// A failed target of a scatter.
 #[derive(Debug, Clone, Serialize)]
-pub struct Dropped {
+pub struct DroppedTarget {
     /// The path of the step.
     pub step: Box<str>,
     /// The reason code.
@@ -45,14 +47,14 @@ pub struct Dropped {
     pub message: String,
 }
 
-/// What became of a saga.
+/// EntryKind became of a saga.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SagaTold {
+pub struct SagaReport {
     /// The path of the step; empty: the composition itself.
     pub step: Box<str>,
     /// The final status.
-    pub status: Status,
+    pub status: SagaStatus,
     /// The failed step, if the saga failed in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_step: Option<String>,
@@ -75,11 +77,11 @@ impl Steps {
 }
 
 /// Appends up to the limit and returns the number of items left out.
-fn fill<T>(told: &mut Vec<T>, more: Vec<T>) -> usize {
-    let room = TOLD.saturating_sub(told.len());
-    let besides = more.len().saturating_sub(room);
-    told.extend(more.into_iter().take(room));
-    besides
+fn fill<T>(list: &mut Vec<T>, more: Vec<T>) -> usize {
+    let room = MAX_REPORTED.saturating_sub(list.len());
+    let left_out = more.len().saturating_sub(room);
+    list.extend(more.into_iter().take(room));
+    left_out
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
@@ -90,7 +92,7 @@ fn is_none(more: &usize) -> bool {
 /// One call of a tool or a skill.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Called {
+pub struct CallReport {
     /// The path of the step: the ids of the enclosing steps and its own.
     pub step: Box<str>,
     /// The called tool or agent.
@@ -110,8 +112,8 @@ pub(super) struct Report(Mutex<Steps>);
 
 impl Report {
     /// Starts to time a call. Dropping the returned guard reports the call.
-    pub(super) fn begin<'r>(&'r self, step: &'r str, tool: &'r Target) -> Watch<'r> {
-        Watch {
+    pub(super) fn begin<'r>(&'r self, step: &'r str, tool: &'r Target) -> CallTimer<'r> {
+        CallTimer {
             report: self,
             step,
             tool,
@@ -124,18 +126,18 @@ impl Report {
     /// Reports a failed target that is missing in the result.
     pub(super) fn dropped(&self, failure: &Failure) {
         let mut steps = self.lock();
-        if steps.dropped.len() < TOLD {
+        if steps.dropped.len() < MAX_REPORTED {
             let (step, reason) = (failure.step.clone(), failure.reason());
-            steps.dropped.push(Dropped { step, reason, message: told(failure) });
+            steps.dropped.push(DroppedTarget { step, reason, message: message_of(failure) });
         }
     }
 
-    /// What became of a saga.
-    pub(super) fn saga(&self, step: &str, end: &End) {
-        let End { status, failed_step, steps, .. } = end.clone();
-        let mut told = self.lock();
-        if told.sagas.len() < TOLD {
-            told.sagas.push(SagaTold { step: step.into(), status, failed_step, steps });
+    /// EntryKind became of a saga.
+    pub(super) fn saga(&self, step: &str, end: &SagaEnd) {
+        let SagaEnd { status, failed_step, steps, .. } = end.clone();
+        let mut steps_so_far = self.lock();
+        if steps_so_far.sagas.len() < MAX_REPORTED {
+            steps_so_far.sagas.push(SagaReport { step: step.into(), status, failed_step, steps });
         }
     }
 
@@ -157,14 +159,14 @@ impl Report {
     }
 }
 
-fn told(failure: &Failure) -> String {
+fn message_of(failure: &Failure) -> String {
     let mut message = failure.message();
-    message.truncate(message.floor_char_boundary(MESSAGE));
+    message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
     message
 }
 
 /// A running call.
-pub(super) struct Watch<'r> {
+pub(super) struct CallTimer<'r> {
     report: &'r Report,
     step: &'r str,
     tool: &'r Target,
@@ -173,18 +175,18 @@ pub(super) struct Watch<'r> {
     message: Option<String>,
 }
 
-impl Watch<'_> {
+impl CallTimer<'_> {
     /// How it ended.
     pub(super) fn ended(&mut self, failure: Option<&Failure>) {
         self.outcome = failure.map_or("ok", Failure::reason);
-        self.message = failure.map(told);
+        self.message = failure.map(message_of);
     }
 }
 
-impl Drop for Watch<'_> {
+impl Drop for CallTimer<'_> {
     fn drop(&mut self) {
         let mut steps = self.report.lock();
-        if steps.calls.len() >= TOLD {
+        if steps.calls.len() >= MAX_REPORTED {
             steps.more += 1;
             return;
         }
@@ -192,6 +194,6 @@ impl Drop for Watch<'_> {
         let (step, tool) = (self.step.into(), self.tool.to_string().into());
         let (outcome, message) = (self.outcome, self.message.take());
         let duration_ms = micros.round() / 1e3;
-        steps.calls.push(Called { step, tool, outcome, message, duration_ms });
+        steps.calls.push(CallReport { step, tool, outcome, message, duration_ms });
     }
 }

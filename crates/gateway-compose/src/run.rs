@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use gateway_policy::{Buffered, Exhausted};
+use gateway_policy::{BufferReservation, QuotaExceeded};
 use gateway_protocol::content;
 use registry_core::{
     Key,
@@ -17,18 +17,19 @@ use registry_core::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    BoxFuture, CALLS, Call, Cause, Failure, Memory, Owner, Plan, RunScope, StepRunner,
+use crate::{
+    BoxFuture, Cause, CompositionCall, CompositionState, Failure, Plan, RunOwner, RunScope, StepRunner,
+    limits::MAX_CALLS,
     report::Report,
-    sagas::{Ended, all_ended},
+    sagas::{SagaCompletion, all_ended},
     scope::TimeLimit,
 };
 
 /// Patterns nest, so the future is boxed.
-pub(super) type Running<'a> = BoxFuture<'a, Result<Value, Failure>>;
+pub(super) type StepFuture<'a> = BoxFuture<'a, Result<Value, Failure>>;
 
 /// Maximum bytes of all results of a run, as a multiple of the maximum size of one result.
-const RESULTS: usize = 4;
+const MAX_RESULTS: usize = 4;
 
 /// One run of a composition.
 #[derive(Debug, Clone)]
@@ -36,24 +37,24 @@ pub(super) struct Run {
     pub(super) key: Key,
     pub(super) plan: Arc<Plan>,
     pub(super) runner: Arc<dyn StepRunner>,
-    memory: Arc<Memory>,
-    pub(super) owner: Owner,
+    state: Arc<CompositionState>,
+    pub(super) owner: RunOwner,
     pub(super) report: Arc<Report>,
     pub(super) scope: RunScope,
     finished: Arc<AtomicU32>,
     /// Maximum size of a result, in bytes.
     response_bytes: usize,
-    /// Memory reservation for the values of the innermost pattern.
-    values: Option<Arc<Buffered>>,
+    /// CompositionState reservation for the values of the innermost pattern.
+    values: Option<Arc<BufferReservation>>,
 }
 
 impl Run {
-    pub(super) fn new(call: Call<'_>) -> Arc<Self> {
+    pub(super) fn new(call: CompositionCall<'_>) -> Arc<Self> {
         Arc::new(Self {
             key: call.tool.clone(),
             plan: Arc::clone(call.plan),
             runner: call.runner,
-            memory: Arc::clone(call.memory),
+            state: Arc::clone(call.state),
             owner: call.owner,
             report: Arc::default(),
             scope: call.scope.cloned().unwrap_or_default(),
@@ -70,18 +71,18 @@ impl Run {
     }
 
     /// Reserves memory for a value until the innermost pattern ends.
-    pub(super) fn reserve(&self, bytes: usize) -> Result<(), Exhausted> {
+    pub(super) fn reserve(&self, bytes: usize) -> Result<(), QuotaExceeded> {
         self.values.as_ref().map_or(Ok(()), |values| values.grow(bytes))
     }
 
     /// Returns this run inside a saga.
-    pub(super) fn inside_of(&self, saga: &str) -> Arc<Self> {
+    pub(super) fn within_saga(&self, saga: &str) -> Arc<Self> {
         let scope = RunScope { saga: Some(saga.into()), ..self.scope.clone() };
         Arc::new(Self { scope, ..self.clone() })
     }
 
     /// Registers a saga, which compensates its steps once it is cancelled.
-    pub(super) fn begins(&self, cancel: &CancellationToken, ended: &Ended) {
+    pub(super) fn register_saga(&self, cancel: &CancellationToken, ended: &SagaCompletion) {
         let mut sagas = self.sagas();
         sagas.retain(|(_, ended)| ended.borrow().is_none());
         sagas.push((cancel.clone(), ended.clone()));
@@ -89,19 +90,19 @@ impl Run {
 
     /// Waits until the cancelled sagas are compensated. The next operation may repeat their
     /// actions, so it must not start earlier.
-    pub(super) async fn until_undone(&self) {
-        let is_cut_off = |(cancel, _): &&(CancellationToken, Ended)| cancel.is_cancelled();
-        let cut_off =
-            self.sagas().iter().filter(is_cut_off).map(|(_, ended)| ended.clone()).collect();
-        all_ended(cut_off).await;
+    pub(super) async fn await_compensations(&self) {
+        let is_cancelled = |(cancel, _): &&(CancellationToken, SagaCompletion)| cancel.is_cancelled();
+        let cancelled =
+            self.sagas().iter().filter(is_cancelled).map(|(_, ended)| ended.clone()).collect();
+        all_ended(cancelled).await;
     }
 
-    fn sagas(&self) -> MutexGuard<'_, Vec<(CancellationToken, Ended)>> {
-        self.scope.taken.sagas.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sagas(&self) -> MutexGuard<'_, Vec<(CancellationToken, SagaCompletion)>> {
+        self.scope.budget.sagas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns this run inside a new time limit.
-    pub(super) fn limited(&self) -> (Arc<Self>, Arc<TimeLimit>) {
+    pub(super) fn with_time_limit(&self) -> (Arc<Self>, Arc<TimeLimit>) {
         let outer = self.scope.limit.clone();
         let limit = Arc::new(TimeLimit { outer, ..TimeLimit::default() });
         let scope = RunScope { limit: Some(Arc::clone(&limit)), ..self.scope.clone() };
@@ -110,14 +111,14 @@ impl Run {
 
     /// Returns why operations of this run are cancelled: a time limit has passed, or the caller
     /// cancelled.
-    pub(super) fn cut_off_by(&self) -> Cause {
+    pub(super) fn cancellation_cause(&self) -> Cause {
         let passed = self.scope.limit.as_ref().and_then(|limit| limit.passed_ms());
         passed.map_or(Cause::Cancelled, |after_ms| Cause::Timeout { after_ms, message: None })
     }
 
     /// Returns this run with an unused budget and without time limits.
-    pub(super) fn afresh(&self) -> Arc<Self> {
-        let scope = RunScope { taken: Arc::default(), limit: None, ..self.scope.clone() };
+    pub(super) fn with_new_budget(&self) -> Arc<Self> {
+        let scope = RunScope { budget: Arc::default(), limit: None, ..self.scope.clone() };
         Arc::new(Self { scope, ..self.clone() })
     }
 
@@ -126,7 +127,7 @@ impl Run {
         operation: &'a Operation,
         at: &'a str,
         input: &'a Value,
-    ) -> Running<'a> {
+    ) -> StepFuture<'a> {
         match operation {
             Operation::Call(target) => Box::pin(self.call(target, at, input)),
             Operation::Pattern(spec) => self.pattern(spec, at, input),
@@ -139,13 +140,13 @@ impl Run {
         spec: &'a Spec,
         at: &'a str,
         input: &'a Value,
-    ) -> Running<'a> {
+    ) -> StepFuture<'a> {
         Box::pin(async move {
             let run = self.with_own_values();
             let value = run.run_pattern(spec, at, input).await?;
             drop(run);
             let reserved = self.reserve(content::value_bytes(&value));
-            reserved.map_err(|why| Failure::new(at, Cause::NoMemory(why)))?;
+            reserved.map_err(|why| Failure::new(at, Cause::BufferLimit(why)))?;
             Ok(value)
         })
     }
@@ -155,18 +156,18 @@ impl Run {
         spec: &'a Spec,
         at: &'a str,
         input: &'a Value,
-    ) -> Running<'a> {
+    ) -> StepFuture<'a> {
         match spec {
             Spec::Pipeline(pipeline) => Box::pin(self.pipeline(pipeline, at, input)),
             Spec::ScatterGather(scatter) => Box::pin(self.scatter(scatter, at, input)),
             Spec::Filter(filter) => Box::pin(async move {
                 filter
-                    .apply(input.clone(), &mut self.budget())
+                    .apply(input.clone(), &mut self.eval_budget())
                     .map_err(|error| Failure::evaluation(at, "filter", error))
             }),
             Spec::SchemaMap(mappings) => Box::pin(async move {
                 mappings
-                    .apply(input, &mut self.budget())
+                    .apply(input, &mut self.eval_budget())
                     .map_err(|error| Failure::evaluation(at, "schemaMap", error))
             }),
             Spec::MapEach(each) => Box::pin(self.map_each(each, at, input)),
@@ -194,47 +195,47 @@ impl Run {
     }
 
     /// The state that compositions keep between calls.
-    pub(super) fn memory(&self) -> &Arc<Memory> {
-        &self.memory
+    pub(super) fn memory(&self) -> &Arc<CompositionState> {
+        &self.state
     }
 
     /// The limits of one evaluation.
-    pub(super) fn budget(&self) -> Budget {
+    pub(super) fn eval_budget(&self) -> Budget {
         Budget::new(self.response_bytes)
     }
 
-    pub(super) fn bound(
+    pub(super) fn resolve_binding(
         &self,
         (binding, what): (&Binding, &'static str),
         scope: Scope<'_>,
         at: &str,
     ) -> Result<Value, Failure> {
-        let bound: Result<Value, eval::Error> = binding.resolve(scope, &mut self.budget());
-        bound.map_err(|error| Failure::evaluation(at, what, error))
+        let value: Result<Value, eval::Error> = binding.resolve(scope, &mut self.eval_budget());
+        value.map_err(|error| Failure::evaluation(at, what, error))
     }
 
     /// Counts one tool call against the limit of the run.
-    pub(super) fn take_call(&self, at: &str) -> Result<(), Failure> {
-        if self.scope.taken.calls.fetch_add(1, Ordering::Relaxed) < CALLS {
+    pub(super) fn charge_call(&self, at: &str) -> Result<(), Failure> {
+        if self.scope.budget.calls.fetch_add(1, Ordering::Relaxed) < MAX_CALLS {
             return Ok(());
         }
-        Err(Failure::new(at, Cause::TooManyCalls { most: CALLS }))
+        Err(Failure::new(at, Cause::TooManyCalls { most: MAX_CALLS }))
     }
 
     /// Checks that the run may make this many more calls, so that no item starts if the last one
     /// could not.
     pub(super) fn check_calls(&self, at: &str, more: usize) -> Result<(), Failure> {
-        let left = CALLS.saturating_sub(self.scope.taken.calls.load(Ordering::Relaxed));
+        let left = MAX_CALLS.saturating_sub(self.scope.budget.calls.load(Ordering::Relaxed));
         if u32::try_from(more).is_ok_and(|more| more <= left) {
             return Ok(());
         }
-        Err(Failure::new(at, Cause::TooManyCalls { most: CALLS }))
+        Err(Failure::new(at, Cause::TooManyCalls { most: MAX_CALLS }))
     }
 
     /// Counts the size of a result against the limit of the run.
-    pub(super) fn take_bytes(&self, at: &str, bytes: usize) -> Result<(), Failure> {
-        let most = RESULTS * self.response_bytes;
-        if self.scope.taken.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most
+    pub(super) fn charge_bytes(&self, at: &str, bytes: usize) -> Result<(), Failure> {
+        let most = MAX_RESULTS * self.response_bytes;
+        if self.scope.budget.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most
         {
             return Ok(());
         }
@@ -242,7 +243,7 @@ impl Run {
     }
 
     /// Reports progress to the caller after a step.
-    pub(super) fn progressed(&self, at: &str, outcome: &str) {
+    pub(super) fn report_progress(&self, at: &str, outcome: &str) {
         let finished = self.finished.fetch_add(1, Ordering::Relaxed) + 1;
         self.runner.progress(finished, &format!("{at}: {outcome}"));
     }

@@ -18,20 +18,20 @@ use std::{
 use tokio::sync::watch;
 use uuid::Uuid;
 
-pub(super) use self::log::Log;
+pub(super) use self::log::SagaLog;
 pub use self::summary::{SagaDetail, SagaList};
 use self::{
-    journal::{Entry, Journal, What},
-    table::Table,
+    journal::{Entry, Journal, EntryKind},
+    table::SagaTable,
 };
 use crate::{
     Cause,
-    history::{Began, End, History},
+    history::{SagaStart, SagaEnd, History},
 };
 
 /// A saga that cannot be retried.
 #[derive(Debug, thiserror::Error)]
-pub enum NotRetried {
+pub enum RetryError {
     /// The saga is unknown.
     #[error("unknown saga {0}")]
     Unknown(String),
@@ -47,10 +47,10 @@ pub enum NotRetried {
 }
 
 /// Resolves with the end of a saga.
-pub(super) type Ended = watch::Receiver<Option<Arc<End>>>;
+pub(super) type SagaCompletion = watch::Receiver<Option<Arc<SagaEnd>>>;
 
 /// Waits until all sagas have ended. A dropped sender counts as an end.
-pub(super) async fn all_ended(sagas: Vec<Ended>) {
+pub(super) async fn all_ended(sagas: Vec<SagaCompletion>) {
     for mut ended in sagas {
         let _ = ended.wait_for(Option::is_some).await;
     }
@@ -59,17 +59,17 @@ pub(super) async fn all_ended(sagas: Vec<Ended>) {
 /// The sagas of this gateway.
 #[derive(Debug, Default)]
 pub struct Sagas {
-    table: Mutex<Table>,
+    table: Mutex<SagaTable>,
     /// `None`: no saga can start.
     journal: Option<Journal>,
 }
 
 /// The result of starting a saga.
-pub(super) enum Begun {
+pub(super) enum StartResult {
     /// The saga is new.
-    First(Log),
+    Started(SagaLog),
     /// A saga with the same id is running or has ended.
-    Known(Ended),
+    Existing(SagaCompletion),
 }
 
 /// The journal lies beside the cache, whose lock excludes other gateways.
@@ -81,34 +81,34 @@ impl Sagas {
     /// Opens the journal beside the cache file and reads the sagas in it.
     pub fn open(cache: &Path) -> io::Result<Self> {
         log::describe_metrics();
-        let (journal, found) = Journal::open(&journal_path(cache))?;
-        let is_damaged = !found.damaged.is_empty();
-        let table = Table::of(found);
+        let (journal, content) = Journal::open(&journal_path(cache))?;
+        let is_damaged = !content.damaged.is_empty();
+        let table = SagaTable::from_journal(content);
         if is_damaged {
             // The damaged file was copied aside, and the rewritten one keeps the doubts of this
             // start.
-            journal.replace(table.kept());
+            journal.replace(table.saved());
         }
         Ok(Self { table: Mutex::new(table), journal: Some(journal) })
     }
 
     /// Starts a saga, or returns the existing one with the same id.
-    pub(super) fn begin(self: &Arc<Self>, began: Began) -> Result<Begun, Cause> {
+    pub(super) fn begin(self: &Arc<Self>, began: SagaStart) -> Result<StartResult, Cause> {
         if self.journal.is_none() {
             return Err(Cause::Journal("no journal is open".to_owned()));
         }
         // Ids of version 7 sort by time.
         let (id, mut lines) = (Box::<str>::from(Uuid::now_v7().to_string()), Vec::new());
-        let entry = Entry::now(&id, What::Began(Cow::Borrowed(&began)));
+        let entry = Entry::now(&id, EntryKind::Started(Cow::Borrowed(&began)));
         let line = (entry.write(&mut lines).map_err(Cause::Journal)?, entry.at_ms);
         let mut table = self.lock();
         if let Some(ended) = table.find(&began) {
-            return Ok(Begun::Known(ended));
+            return Ok(StartResult::Existing(ended));
         }
         table.check_room(&began)?;
         table.begin(id.clone(), began, line);
         drop(table);
-        Ok(Begun::First(Log::new(Arc::clone(self), id, lines)))
+        Ok(StartResult::Started(SagaLog::new(Arc::clone(self), id, lines)))
     }
 
     /// The sagas without an end in the journal.
@@ -119,11 +119,11 @@ impl Sagas {
     }
 
     /// Starts the retry of a saga, and returns its history.
-    pub(super) fn claim(&self, id: &str) -> Result<Arc<History>, NotRetried> {
+    pub(super) fn claim(&self, id: &str) -> Result<Arc<History>, RetryError> {
         self.lock().claim(id)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, SagaTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,7 +4,7 @@
 
 mod delivery;
 mod flow;
-mod memory;
+mod cache;
 mod resilience;
 mod saga;
 mod unknown;
@@ -18,7 +18,8 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{HeaderClaim, Outcome};
+use gateway_policy::{CallerIdentity, CallOutcome};
+use gateway_protocol::mcp::{Era, RawResult, ResultType};
 use registry_core::{
     Key,
     spec::{Composition, Target},
@@ -48,9 +49,9 @@ const TOOLS: [(&str, bool); 11] = [
 #[derive(Debug, Clone)]
 struct Composed {
     plans: Arc<BTreeMap<String, Arc<Plan>>>,
-    memory: Arc<Memory>,
+    state: Arc<CompositionState>,
     upstream: Scripted,
-    owner: Owner,
+    owner: RunOwner,
     response_bytes: usize,
     /// The directory of the journal, if there is one.
     _dir: Option<Arc<TempDir>>,
@@ -106,10 +107,10 @@ impl Composed {
             let parts = targets.into_iter().map(|target| (target.clone(), part(&target)));
             (name, Arc::new(Plan::new(spec, parts.collect())))
         };
-        let owner = Owner { claim: HeaderClaim::Absent, principal: None };
+        let owner = RunOwner { identity: CallerIdentity::Anonymous, quota_key: None };
         Self {
             plans: Arc::new(compositions.into_iter().map(plan).collect()),
-            memory: Arc::default(),
+            state: Arc::default(),
             upstream: Scripted::default(),
             owner,
             response_bytes: 1 << 20,
@@ -121,15 +122,15 @@ impl Composed {
     fn with_journal(compositions: Vec<(String, Value)>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let sagas = Sagas::open(&dir.path().join("registry.json")).unwrap();
-        let memory = Arc::new(Memory::new(sagas));
-        Self { memory, _dir: Some(Arc::new(dir)), ..Self::start(compositions) }
+        let state = Arc::new(CompositionState::new(sagas));
+        Self { state, _dir: Some(Arc::new(dir)), ..Self::start(compositions) }
     }
 
     /// Returns the same compositions with another caller.
     fn by(&self, agent: &str) -> Self {
-        let claim = HeaderClaim::Agent { name: agent.into(), version: None };
-        let principal = Some(agent.into());
-        Self { owner: Owner { claim, principal }, ..self.clone() }
+        let identity = CallerIdentity::Asserted { name: agent.into(), version: None };
+        let quota_key = Some(agent.into());
+        Self { owner: RunOwner { identity, quota_key }, ..self.clone() }
     }
 
     async fn run(
@@ -139,11 +140,11 @@ impl Composed {
         input: &Value,
     ) -> (Result<RawResult, Failure>, Steps) {
         let key: Key = format!("tool/{tool}@1.0.0").parse().unwrap();
-        let call = Call {
+        let call = CompositionCall {
             tool: &key,
             plan: &self.plans[tool],
             runner: Arc::new(self.clone()),
-            memory: &self.memory,
+            state: &self.state,
             owner: self.owner.clone(),
             scope,
             response_bytes: self.response_bytes,
@@ -175,7 +176,7 @@ impl Composed {
     /// Each call of a tool: step, tool, outcome.
     async fn calls(&self, tool: &str, arguments: Value) -> Vec<String> {
         let steps = self.steps(tool, arguments).await;
-        let told = |call: &report::Called| format!("{} {} {}", call.step, call.tool, call.outcome);
+        let told = |call: &report::CallReport| format!("{} {} {}", call.step, call.tool, call.outcome);
         steps.calls.iter().map(told).collect()
     }
 }
@@ -238,7 +239,7 @@ struct Scripted {
     released: Arc<Notify>,
 }
 
-/// A call in progress. Dropped before its end, it is cancelled.
+/// A call in progress. DroppedTarget before its end, it is cancelled.
 struct Running(Scripted, bool);
 
 impl Drop for Running {
@@ -327,7 +328,7 @@ impl Scripted {
 /// The failure of a tool that may have run.
 fn lost() -> StepError {
     StepError {
-        outcome: Outcome::UpstreamFailed,
+        outcome: CallOutcome::UpstreamFailed,
         message: "The outcome is unknown.".to_owned(),
         detail: "the upstream broke the protocol".to_owned(),
         effects: Effects::Unknown,
@@ -337,29 +338,8 @@ fn lost() -> StepError {
 }
 
 fn call_composition<'a>(
-    call: Call<'a>,
+    call: CompositionCall<'a>,
     input: &'a Value,
 ) -> BoxFuture<'a, (Result<RawResult, Failure>, Steps)> {
-    Box::pin(super::call(call, input))
-}
-
-#[test]
-fn result_size_limit_counts_one_copy() {
-    let value = Value::from("x".repeat(101));
-    let result_of = |most| result_of(&value, most, |_| Ok(()));
-    let written = result_of(usize::MAX).unwrap().result.get().len();
-    assert!(result_of(written / 2).is_ok());
-    assert!(result_of(written / 2 - 1).is_err());
-}
-
-#[tokio::test(start_paused = true)]
-async fn shutdown_waits_for_detached_work() {
-    let (memory, has_ended) = (Memory::default(), Arc::new(AtomicBool::new(false)));
-    let ended = Arc::clone(&has_ended);
-    memory.spawn(async move {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        ended.store(true, Ordering::Relaxed);
-    });
-    memory.shutdown().await;
-    assert!(has_ended.load(Ordering::Relaxed));
+    Box::pin(execute(call, input))
 }

@@ -1,25 +1,27 @@
-//! The decisions of the gateway about callers and requests: authorization, rules, fair shares.
+//! The decisions of the gateway about callers and requests: authorization, validation rules and
+//! quotas.
 //!
-//! The crate is pure: it performs no I/O and reads no clock. Only [`authorize`] creates a [`Permit`].
+//! The crate is pure: it performs no I/O and reads no clock. Only [`authorize`] creates a
+//! [`Permit`].
 
 mod buffers;
-mod claim;
+mod identity;
 mod outcome;
 mod permit;
 mod rules;
-mod shares;
+mod quota;
 mod subject;
 
 pub use self::{
-    buffers::{Buffered, Buffers},
-    claim::{Evidence, HeaderClaim, Named},
-    outcome::Outcome,
+    buffers::{BufferReservation, BufferPool},
+    identity::{AuthMethod, CallerIdentity, AgentReference},
+    outcome::CallOutcome,
     permit::{
-        Authorized, Denial, Facts, Finding, Permit, Stale, Standing, authorize,
-        authorize_composition, decide, seconds,
+        Authorized, Denial, Facts, Finding, Permit, StaleCatalog, Standing, authorize,
+        authorize_composition, check_standing, format_age,
     },
-    rules::{CheckRules, Checks, ToolSelector, ToolValidation},
-    shares::{Exhausted, Principal, Scarce, Share, Shares},
+    rules::{ValidationRules, ValidationModes, ToolSelector, ToolValidation},
+    quota::{QuotaExceeded, QuotaKey, QuotaKind, QuotaGuard, Quotas},
     subject::SubjectToken,
 };
 
@@ -34,7 +36,7 @@ pub enum Mode {
     Error,
 }
 
-/// The response to an undeclared caller or call.
+/// The response to an unregistered caller or an undeclared call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Allows the call.

@@ -31,7 +31,7 @@ impl Permit {
     }
 }
 
-/// The facts that decide about a request.
+/// The facts that check_standing about a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     /// The configured responses to violations.
@@ -39,7 +39,7 @@ pub struct Facts {
     /// The relation of the caller to the subject.
     pub standing: Standing,
     /// Set if the catalog is too old for the request.
-    pub stale: Option<Stale>,
+    pub stale: Option<StaleCatalog>,
     /// Whether the definition of the tool is quarantined.
     pub is_quarantined: bool,
 }
@@ -68,7 +68,7 @@ pub fn authorize(
 pub fn authorize_composition(facts: Facts) -> Result<Option<Finding>, Denial> {
     // The age of the catalog comes after the standing, so that the denial reveals nothing about
     // tools that are hidden from the caller.
-    let finding = decide(facts.policy, facts.standing)?;
+    let finding = check_standing(facts.policy, facts.standing)?;
     if let Some(stale) = facts.stale {
         return Err(stale.into());
     }
@@ -116,7 +116,7 @@ impl Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
     /// The tool is not registered or cannot be served.
-    #[error("no such tool is registered, or none that can be served")]
+    #[error("the tool is not registered or cannot be served")]
     NoSuchTool,
     /// The agent did not declare the tool.
     #[error("the agent does not declare the tool")]
@@ -131,17 +131,17 @@ pub enum Denial {
     #[error("the caller is not a registered agent")]
     UnknownCaller,
     /// The definition of the upstream differs from the registered or first seen one.
-    #[error("the tool is quarantined: nobody has accepted what its server says of it now")]
+    #[error("the tool is quarantined: the current definition of its server is not accepted")]
     Quarantined,
     /// The catalog is too old for a decision about the call.
     #[error(transparent)]
-    Stale(#[from] Stale),
+    Stale(#[from] StaleCatalog),
 }
 
 /// A catalog that is too old for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the catalog is too old: its age is {}, the limit {}", seconds(*.age), seconds(*.limit))]
-pub struct Stale {
+#[error("the catalog is too old: its age is {}, the limit {}", format_age(*.age), format_age(*.limit))]
+pub struct StaleCatalog {
     /// The time since the catalog was known to be the latest. `None`: unknown.
     pub age: Option<Duration>,
     /// The maximum age for the request.
@@ -150,8 +150,8 @@ pub struct Stale {
     pub is_read_only: bool,
 }
 
-/// Formats an age of the catalog.
-pub fn seconds(time: Option<Duration>) -> String {
+/// Formats the age of a catalog.
+pub fn format_age(time: Option<Duration>) -> String {
     time.map_or_else(|| "an unknown time".to_owned(), |time| format!("{} s", time.as_secs()))
 }
 
@@ -170,8 +170,8 @@ impl Denial {
     }
 }
 
-/// Decides by the standing alone. Lists and calls ask the same.
-pub fn decide(policy: RuntimeValidation, standing: Standing) -> Result<Option<Finding>, Denial> {
+/// Decides by the standing of the caller alone. Lists and calls use the same decision.
+pub fn check_standing(policy: RuntimeValidation, standing: Standing) -> Result<Option<Finding>, Denial> {
     let (access, finding, denial) = match standing {
         Standing::Declared => return Ok(None),
         // Independent of the modes: a retired agent must not get the access of unknown callers.

@@ -8,7 +8,7 @@ use super::{Mode, RuntimeValidation};
 
 /// The checks of one tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Checks {
+pub struct ValidationModes {
     /// Arguments that violate the input schema.
     pub input: Mode,
     /// Results that violate the output schema.
@@ -99,12 +99,12 @@ impl fmt::Display for ToolSelector {
 
 /// The checks of all tools, with exceptions for single tools.
 #[derive(Debug, Clone)]
-pub struct CheckRules {
-    all: Checks,
+pub struct ValidationRules {
+    all: ValidationModes,
     tools: Vec<ToolValidation>,
 }
 
-impl CheckRules {
+impl ValidationRules {
     /// Creates rules from the checks of all tools and their exceptions.
     pub fn new(runtime: RuntimeValidation, tools: Vec<ToolValidation>) -> Self {
         Self { all: runtime.into(), tools }
@@ -112,12 +112,12 @@ impl CheckRules {
 
     /// Returns the checks of a tool. The entry of its version takes precedence over the entry of its
     /// name, and that over the checks of all tools.
-    pub fn of(&self, tool: &Key) -> Checks {
+    pub fn for_tool(&self, tool: &Key) -> ValidationModes {
         let [exact, named] = ToolSelector::select(&self.tools, |entry| &entry.tool, tool);
         let set = |mode: fn(&ToolValidation) -> Option<Mode>, all| {
             exact.and_then(mode).or_else(|| named.and_then(mode)).unwrap_or(all)
         };
-        Checks {
+        ValidationModes {
             input: set(|entry| entry.input, self.all.input),
             output: set(|entry| entry.output, self.all.output),
             contract: set(|entry| entry.contract, self.all.contract),
@@ -130,19 +130,19 @@ impl CheckRules {
     }
 }
 
-impl From<RuntimeValidation> for CheckRules {
+impl From<RuntimeValidation> for ValidationRules {
     fn from(runtime: RuntimeValidation) -> Self {
         Self { all: runtime.into(), tools: Vec::new() }
     }
 }
 
-impl Default for CheckRules {
+impl Default for ValidationRules {
     fn default() -> Self {
         RuntimeValidation::default().into()
     }
 }
 
-impl From<RuntimeValidation> for Checks {
+impl From<RuntimeValidation> for ValidationModes {
     fn from(runtime: RuntimeValidation) -> Self {
         Self {
             input: runtime.input_validation,

@@ -19,7 +19,7 @@ use std::sync::{
 };
 
 use arc_swap::ArcSwapOption;
-use gateway_policy::Buffered;
+use gateway_policy::BufferReservation;
 use gateway_protocol::mcp::{Era, Method, RpcError};
 use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
 use serde_json::value::RawValue;
@@ -67,7 +67,7 @@ pub(super) struct AgentLink {
 struct Manner {
     on_behalf: OnBehalf,
     trace: Vec<(HeaderName, HeaderValue)>,
-    buffered: Option<Arc<Buffered>>,
+    buffered: Option<Arc<BufferReservation>>,
 }
 
 impl AgentLink {

@@ -101,7 +101,7 @@ pub enum Error {
     NoTurn(#[from] NoTurn),
     /// The caller, or all together, have as much of something as they may.
     #[error(transparent)]
-    Exhausted(#[from] gateway_policy::Exhausted),
+    QuotaExceeded(#[from] gateway_policy::QuotaExceeded),
     /// The upstream's own answer is an error. Its message may repeat arguments, so it goes to the
     /// caller and not into logs.
     #[error("the upstream answered with error {code}")]
@@ -237,7 +237,7 @@ impl Error {
             | Self::TooLarge { .. }
             | Self::OpenTask { .. }
             // It had begun when it asked.
-            | Self::Exhausted(_) => true,
+            | Self::QuotaExceeded(_) => true,
             Self::Protocol { what } => what.may_have_run(),
             Self::Timeout { phase: Phase::Connect | Phase::List, .. }
             | Self::NotConfigured { .. }

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use gateway_policy::Principal;
+use gateway_policy::QuotaKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::UpstreamLimits;
@@ -27,7 +27,7 @@ pub(super) struct Gate {
     places: u32,
     waiting: AtomicUsize,
     most_waiting: usize,
-    callers: Mutex<HashMap<Principal, Caller>>,
+    callers: Mutex<HashMap<QuotaKey, Caller>>,
 }
 
 /// The requests of one caller.
@@ -122,7 +122,7 @@ impl Gate {
     }
 
     /// Takes a place, if one is free.
-    pub(super) fn try_enter(&self, principal: &Principal) -> Option<Place<'_>> {
+    pub(super) fn try_enter(&self, principal: &QuotaKey) -> Option<Place<'_>> {
         let (present, room) = self.present(principal);
         let own = room.try_acquire_owned().ok()?;
         let all = self.room.try_acquire().ok()?;
@@ -130,7 +130,7 @@ impl Gate {
     }
 
     /// Waits for a place.
-    pub(super) async fn enter(&self, principal: &Principal) -> Result<Place<'_>, Overloaded> {
+    pub(super) async fn enter(&self, principal: &QuotaKey) -> Result<Place<'_>, Overloaded> {
         if let Some(place) = self.try_enter(principal) {
             return Ok(place);
         }
@@ -151,7 +151,7 @@ impl Gate {
     }
 
     /// Counts a request of a caller, and returns the places of this caller.
-    fn present(&self, principal: &Principal) -> (Present<'_>, Arc<Semaphore>) {
+    fn present(&self, principal: &QuotaKey) -> (Present<'_>, Arc<Semaphore>) {
         let new = || Caller {
             room: Arc::new(Semaphore::new((self.places as usize).div_ceil(2))),
             waiting: 0,
@@ -183,7 +183,7 @@ impl Gate {
         Ok(Waits { gate: self, principal: present.principal.clone() })
     }
 
-    fn callers(&self) -> MutexGuard<'_, HashMap<Principal, Caller>> {
+    fn callers(&self) -> MutexGuard<'_, HashMap<QuotaKey, Caller>> {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -192,7 +192,7 @@ impl Gate {
 #[derive(Debug)]
 struct Present<'a> {
     gate: &'a Gate,
-    principal: Principal,
+    principal: QuotaKey,
 }
 
 impl Drop for Present<'_> {
@@ -209,7 +209,7 @@ impl Drop for Present<'_> {
 /// A request that waits, until it is dropped, also before its turn.
 struct Waits<'a> {
     gate: &'a Gate,
-    principal: Principal,
+    principal: QuotaKey,
 }
 
 impl Drop for Waits<'_> {

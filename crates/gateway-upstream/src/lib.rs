@@ -37,7 +37,7 @@ mod visit;
 
 use std::sync::Arc;
 
-use gateway_policy::{Permit, Principal};
+use gateway_policy::{Permit, QuotaKey};
 use gateway_protocol::{mcp::RawResult, naming::Prefix};
 use registry_core::{Key, entity::Exposure};
 use tokio::sync::{broadcast, watch};
@@ -123,7 +123,7 @@ impl Upstreams {
     }
 
     /// Subscribes a caller to a resource until the returned guard is dropped. Updates are announced.
-    pub fn watch(&self, permit: Permit, principal: &Principal) -> Result<Subscribed, Error> {
+    pub fn watch(&self, permit: Permit, principal: &QuotaKey) -> Result<Subscribed, Error> {
         let target = self.target(permit.server())?;
         Ok(target.subscriptions().watch(permit.into_subject(), principal)?)
     }

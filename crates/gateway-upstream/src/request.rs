@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use gateway_policy::{Buffered, Exhausted, Principal, SubjectToken};
+use gateway_policy::{BufferReservation, QuotaExceeded, QuotaKey, SubjectToken};
 use gateway_protocol::{
     mcp::{Capabilities, Method, Param, TASK_PARAM, TASKS},
     trace_context::TraceContext,
@@ -31,7 +31,7 @@ pub struct Request<'a> {
     /// The channel to the caller during the request.
     pub side: Option<&'a Side>,
     /// The owner of the share that the request uses.
-    pub principal: &'a Principal,
+    pub principal: &'a QuotaKey,
 }
 
 impl<'a> Request<'a> {
@@ -70,12 +70,12 @@ pub struct Context {
     /// The token of the caller, for token exchange.
     pub subject: Option<Arc<SubjectToken>>,
     /// The memory reserved for the request and its results; none for the gateway's own requests.
-    pub buffered: Option<Arc<Buffered>>,
+    pub buffered: Option<Arc<BufferReservation>>,
 }
 
 impl Context {
     /// Reserves memory for a part of a result.
-    pub fn buffer(&self, bytes: usize) -> Result<(), Exhausted> {
+    pub fn buffer(&self, bytes: usize) -> Result<(), QuotaExceeded> {
         self.buffered.as_ref().map_or(Ok(()), |buffered| buffered.grow(bytes))
     }
 
@@ -86,8 +86,8 @@ impl Context {
     }
 
     /// The caller whose share of the gateway's memory and threads the request uses.
-    pub fn payer(&self) -> &Principal {
-        self.buffered.as_ref().map_or(&None, |buffered| buffered.principal())
+    pub fn payer(&self) -> &QuotaKey {
+        self.buffered.as_ref().map_or(&None, |buffered| buffered.quota_key())
     }
 
     /// Returns the context without support for tasks, whose results would bypass the projection.

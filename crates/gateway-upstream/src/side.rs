@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use gateway_policy::Exhausted;
+use gateway_policy::QuotaExceeded;
 use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter},
     mcp::RpcError,
@@ -43,12 +43,12 @@ pub struct Question {
     pub params: Option<Box<RawValue>>,
     /// Where the answer goes; dropped, it is that nobody answers.
     pub answer: oneshot::Sender<Answered>,
-    refused: Arc<SetOnce<Exhausted>>,
+    refused: Arc<SetOnce<QuotaExceeded>>,
 }
 
 impl Question {
     /// It cannot wait for an answer, and neither can the request that it belongs to.
-    pub fn refuse(self, why: Exhausted) {
+    pub fn refuse(self, why: QuotaExceeded) {
         let _ = self.refused.set(why);
     }
 }
@@ -65,7 +65,7 @@ pub struct Side {
     /// The request, while it is at its upstream.
     visit: Option<Weak<Visit>>,
     /// Why the request cannot wait for answers, and ends.
-    refused: Arc<SetOnce<Exhausted>>,
+    refused: Arc<SetOnce<QuotaExceeded>>,
 }
 
 /// What of what is told passes.
@@ -106,12 +106,12 @@ impl Side {
     }
 
     /// Why the request could not wait for an answer, if it could not.
-    pub fn refusal(&self) -> Option<Exhausted> {
+    pub fn refusal(&self) -> Option<QuotaExceeded> {
         self.refused.get().copied()
     }
 
     /// Resolves when the request cannot wait for answers.
-    pub(super) async fn refused(&self) -> Exhausted {
+    pub(super) async fn refused(&self) -> QuotaExceeded {
         *self.refused.wait().await
     }
 

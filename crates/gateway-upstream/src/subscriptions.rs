@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{Exhausted, Principal, Scarce, Share, Shares};
+use gateway_policy::{QuotaExceeded, QuotaKey, QuotaKind, QuotaGuard, Quotas};
 use gateway_protocol::{jsonrpc, mcp::RpcError};
 use tokio::sync::watch;
 
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Subscriptions {
     watched: Mutex<Watched>,
-    shares: Arc<Shares>,
+    shares: Arc<Quotas>,
     wanted: watch::Sender<Wanted>,
 }
 
@@ -31,7 +31,7 @@ type Watched = BTreeMap<Arc<str>, Resource>;
 /// One resource that is watched.
 #[derive(Debug, Default)]
 struct Resource {
-    watchers: HashMap<Principal, Watching>,
+    watchers: HashMap<QuotaKey, Watching>,
     answer: watch::Sender<Option<Answer>>,
 }
 
@@ -42,7 +42,7 @@ type Answer = Result<(), RpcError>;
 #[derive(Debug)]
 struct Watching {
     count: usize,
-    _share: Share,
+    _share: QuotaGuard,
 }
 
 /// The resources that are watched at one moment.
@@ -55,7 +55,7 @@ pub(super) struct Wanted {
 
 impl Default for Subscriptions {
     fn default() -> Self {
-        let (shares, wanted) = (Shares::quarters(Scarce::Watches, MOST), watch::Sender::default());
+        let (shares, wanted) = (Quotas::new(QuotaKind::Watches, MOST), watch::Sender::default());
         Self { watched: Mutex::default(), shares, wanted }
     }
 }
@@ -65,8 +65,8 @@ impl Subscriptions {
     pub(super) fn watch(
         self: &Arc<Self>,
         uri: Arc<str>,
-        principal: &Principal,
-    ) -> Result<Subscribed, Exhausted> {
+        principal: &QuotaKey,
+    ) -> Result<Subscribed, QuotaExceeded> {
         let mut watched = self.watched();
         let known = watched.get_mut(&uri);
         let is_new = known.is_none();
@@ -77,7 +77,7 @@ impl Subscriptions {
             return Ok(self.subscribed(uri, principal, resource));
         }
         if is_new && watched.len() >= MOST {
-            return Err(Exhausted::All { what: Scarce::Watches, most: MOST });
+            return Err(QuotaExceeded::Total { what: QuotaKind::Watches, most: MOST });
         }
         let watching = Watching { count: 1, _share: self.shares.take(principal)? };
         let resource = watched.entry(Arc::clone(&uri)).or_default();
@@ -92,7 +92,7 @@ impl Subscriptions {
     fn subscribed(
         self: &Arc<Self>,
         uri: Arc<str>,
-        principal: &Principal,
+        principal: &QuotaKey,
         resource: &Resource,
     ) -> Subscribed {
         let answer = resource.answer.subscribe();
@@ -204,7 +204,7 @@ impl Told {
 pub struct Subscribed {
     of: Arc<Subscriptions>,
     uri: Arc<str>,
-    principal: Principal,
+    principal: QuotaKey,
     answer: watch::Receiver<Option<Answer>>,
 }
 
@@ -263,10 +263,10 @@ mod tests {
         let watch = |uri: &str, who: usize| all.watch(uri.into(), &Some(who.to_string().into()));
         let own = MOST / 4;
         let many: Vec<_> = (0..MOST).map(|i| watch(&format!("a:{i}"), i / own).unwrap()).collect();
-        let what = Scarce::Watches;
-        let all_taken = Exhausted::All { what, most: MOST };
+        let what = QuotaKind::Watches;
+        let all_taken = QuotaExceeded::Total { what, most: MOST };
         assert_eq!(watch("b:1", 9).unwrap_err(), all_taken);
-        assert_eq!(watch("a:999", 0).unwrap_err(), Exhausted::Own { what, most: own });
+        assert_eq!(watch("a:999", 0).unwrap_err(), QuotaExceeded::PerCaller { what, most: own });
         assert!(watch("a:7", 9).is_ok() && watch("a:7", 0).is_ok(), "it is watched already");
         drop(many);
         assert!(watch("b:1", 9).is_ok());

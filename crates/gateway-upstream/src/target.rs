@@ -9,7 +9,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use gateway_policy::{Scarce, Shares};
+use gateway_policy::{QuotaKind, Quotas};
 use gateway_protocol::{mcp::Era, naming::Prefix};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -102,7 +102,7 @@ pub(super) struct Target {
     gate: Gate,
     breaker: Arc<Breaker>,
     /// Of the places behind the gate, for those who wait for answers.
-    shares: Arc<Shares>,
+    shares: Arc<Quotas>,
     limits: UpstreamLimits,
     timing: Timing,
     tools: ArcSwap<Tools>,
@@ -130,7 +130,7 @@ impl Target {
             announcer,
             gate: Gate::new(start.limits),
             breaker: Arc::default(),
-            shares: Shares::quarters(Scarce::Answers, start.limits.requests),
+            shares: Quotas::new(QuotaKind::Answers, start.limits.requests),
             limits: start.limits,
             timing: start.timing,
             tools: ArcSwap::default(),

@@ -18,7 +18,7 @@ use std::{
 };
 
 use gateway_policy::{
-    Authorized, Evidence, Facts, HeaderClaim, RuntimeValidation, Standing, SubjectToken, authorize,
+    Authorized, AuthMethod, Facts, CallerIdentity, RuntimeValidation, Standing, SubjectToken, authorize,
 };
 use gateway_protocol::mcp::Method;
 use gateway_testkit::{McpServer, Received, Reply, Server, json_reply, late, raw_reply, sse_reply};
@@ -51,11 +51,11 @@ fn limits() -> UpstreamLimits {
 
 /// The token of an authenticated caller.
 pub(super) fn subject_token(principal: &str, token: &str) -> SubjectToken {
-    let claim = HeaderClaim::Proven {
-        named: None,
-        evidence: Evidence::Token,
+    let claim = CallerIdentity::Verified {
+        agent: None,
+        method: AuthMethod::Token,
         principal: principal.into(),
-        told: None,
+        log_name: None,
     };
     SubjectToken::new(&claim, token).unwrap()
 }

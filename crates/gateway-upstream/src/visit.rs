@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gateway_policy::{Exhausted, Principal, Share, Shares};
+use gateway_policy::{QuotaExceeded, QuotaKey, QuotaGuard, Quotas};
 
 use super::breaker::Passing;
 
@@ -13,20 +13,20 @@ use super::breaker::Passing;
 #[derive(Debug)]
 pub(super) struct Visit {
     passing: Passing,
-    principal: Principal,
-    shares: Arc<Shares>,
+    principal: QuotaKey,
+    shares: Arc<Quotas>,
     /// From the first question on.
-    share: Mutex<Option<Share>>,
+    share: Mutex<Option<QuotaGuard>>,
 }
 
 impl Visit {
     /// A request of this principal that was let through.
-    pub(super) fn new(passing: Passing, shares: &Arc<Shares>, principal: Principal) -> Self {
+    pub(super) fn new(passing: Passing, shares: &Arc<Quotas>, principal: QuotaKey) -> Self {
         Self { passing, principal, shares: Arc::clone(shares), share: Mutex::default() }
     }
 
     /// The upstream asks something, which may be more than the caller's share.
-    pub(super) fn asks(&self) -> Result<(), Exhausted> {
+    pub(super) fn asks(&self) -> Result<(), QuotaExceeded> {
         self.passing.is_alive();
         let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
         if share.is_none() {

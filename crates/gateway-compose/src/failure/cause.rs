@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use gateway_policy::Exhausted;
+use gateway_policy::QuotaExceeded;
 use registry_core::spec::{Path, Target, eval};
 use serde_json::Value;
 
 use super::Failure;
 use crate::{
     StepError,
-    history::{End, Status},
+    history::{SagaEnd, SagaStatus},
 };
 
 /// The cause of a failure. No message contains a value, except the error message of a tool.
@@ -32,20 +32,20 @@ pub enum Cause {
         /// The error message.
         text: Option<String>,
         /// The value of the result.
-        said: Value,
+        value: Value,
     },
     /// The result of a tool cannot be parsed.
     #[error("cannot read the result of {tool}: it is nested too deeply or has a number out of range")]
-    Unreadable {
+    UnreadableResult {
         /// The tool.
         tool: Target,
     },
     /// The result of a saga step is nested too deeply for the journal.
     #[error("the step succeeded, but its result is nested too deeply for the saga journal")]
-    TooDeep,
+    ResultTooDeep,
     /// The input of a tool is not an object.
     #[error("the input of {tool} must be an object, not {found}")]
-    NoObject {
+    NotAnObject {
         /// The tool.
         tool: Target,
         /// The kind of the value.
@@ -68,8 +68,8 @@ pub enum Cause {
         message: Option<String>,
     },
     /// No target of a scatter returned a result.
-    #[error("{}", told_nothing(*.of, .first.as_ref(), Failure::to_string))]
-    NothingArrived {
+    #[error("{}", describe_no_results(*.of, .first.as_ref(), Failure::to_string))]
+    NoResults {
         /// The number of targets.
         of: usize,
         /// The first failure. `None`: no target failed before the timeout.
@@ -97,10 +97,10 @@ pub enum Cause {
     },
     /// The result exceeds the memory that is left for the caller.
     #[error("the result was discarded: {0}")]
-    NoMemory(Exhausted),
+    BufferLimit(QuotaExceeded),
     /// The circuit breaker is open.
     #[error("circuit breaker `{name}` is open, retry in {retry_after_s} s; nothing was done")]
-    Open {
+    CircuitOpen {
         /// The name of the breaker.
         name: Box<str>,
         /// Seconds until the next probe.
@@ -108,7 +108,7 @@ pub enum Cause {
     },
     /// The key of an idempotent operation or saga is missing.
     #[error("the key path {path} selects no value in the input; nothing was done")]
-    NoKey {
+    MissingKey {
         /// The key path.
         path: Path,
     },
@@ -120,7 +120,7 @@ pub enum Cause {
     InexactKey,
     /// The saga id is too long.
     #[error("the saga id exceeds {most} bytes; nothing was done")]
-    LongId {
+    IdTooLong {
         /// The limit in bytes.
         most: usize,
     },
@@ -129,7 +129,7 @@ pub enum Cause {
     Duplicate,
     /// There is no room for another key.
     #[error("{0}; nothing was done")]
-    Full(Exhausted),
+    NoCapacity(QuotaExceeded),
     /// The operation and its dead-letter tool failed.
     #[error("{failure}; the dead-letter tool failed too: {letter}")]
     DeadLetter {
@@ -143,10 +143,10 @@ pub enum Cause {
     Cancelled,
     /// The operation ended without an outcome.
     #[error("the operation was abandoned; its outcome is unknown")]
-    GivenUp,
+    Abandoned,
     /// A saga did not complete.
-    #[error("{}", told_end(.0, "reason"))]
-    Saga(Arc<End>),
+    #[error("{}", describe_end(.0, "reason"))]
+    Saga(Arc<SagaEnd>),
     /// Too many sagas are running or wait for an operator.
     #[error(
         "too many sagas{whose} are running or wait for an operator; nothing was done"
@@ -160,11 +160,11 @@ pub enum Cause {
     Journal(String),
     /// The result cannot be serialized.
     #[error("cannot serialize the result as JSON")]
-    Unwritable,
+    Unserializable,
 }
 
 /// Formats the failure of a scatter.
-pub(super) fn told_nothing(
+pub(super) fn describe_no_results(
     of: usize,
     first: Option<&Failure>,
     words: impl Fn(&Failure) -> String,
@@ -174,11 +174,11 @@ pub(super) fn told_nothing(
 }
 
 /// Formats the end of a saga. `member` selects the `message` for callers or the `reason` for logs.
-pub(super) fn told_end(end: &End, member: &str) -> String {
+pub(super) fn describe_end(end: &SagaEnd, member: &str) -> String {
     let error = end.error.as_ref().and_then(|error| error.get(member));
     let error = error.and_then(Value::as_str).unwrap_or("stopped");
     let step = end.failed_step.as_deref().map(|id| format!(" at `{id}`")).unwrap_or_default();
-    if end.status == Status::CompensationFailed && end.steps.is_empty() {
+    if end.status == SagaStatus::CompensationFailed && end.steps.is_empty() {
         return format!("the saga needs the gateway's operator: {error}");
     }
     let (left, unsure) = (end.left().join("`, `"), end.unsure().join("`, `"));

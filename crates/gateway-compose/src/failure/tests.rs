@@ -3,7 +3,7 @@
 use registry_core::{Kind, Name, spec::Target};
 
 use super::*;
-use crate::history::End;
+use crate::history::SagaEnd;
 
 fn target() -> Target {
     Target::Tool(Name::parse(Kind::Tool, "t").unwrap())
@@ -15,8 +15,8 @@ fn failed_dead_letter_keeps_effects_of_operation() {
     let letter = |failure, letter| Failure::new("", Cause::DeadLetter { failure, letter });
     assert_eq!(letter(certain(), certain()).effects(), Effects::None);
     for beside in [Effects::Committed, Effects::Unknown] {
-        assert_eq!(letter(certain().beside(beside), certain()).effects(), beside);
-        assert_eq!(letter(certain(), certain().beside(beside)).effects(), beside);
+        assert_eq!(letter(certain().with_effects(beside), certain()).effects(), beside);
+        assert_eq!(letter(certain(), certain().with_effects(beside)).effects(), beside);
     }
     let lost = || Failure::new("s", Cause::Timeout { after_ms: 1, message: None });
     assert!(letter(lost(), certain()).is_unknown() && letter(certain(), lost()).is_unknown());
@@ -26,7 +26,7 @@ fn failed_dead_letter_keeps_effects_of_operation() {
 fn retry_after_requires_no_effects() {
     let second = Duration::from_secs(1);
     let error = |effects, retry_after| StepError {
-        outcome: Outcome::UpstreamBusy,
+        outcome: CallOutcome::UpstreamBusy,
         message: String::new(),
         detail: String::new(),
         effects,
@@ -36,11 +36,11 @@ fn retry_after_requires_no_effects() {
     let spared = || error(Effects::None, Some(second));
     let call = |error| Failure::new("s", Cause::Call { tool: target(), error });
     assert_eq!(call(spared()).retry_after(), Some(second));
-    assert_eq!(call(spared()).beside(Effects::Committed).retry_after(), None, "another part had effects");
-    let open = || Failure::new("s", Cause::Open { name: "b".into(), retry_after_s: 1 });
+    assert_eq!(call(spared()).with_effects(Effects::Committed).retry_after(), None, "another part had effects");
+    let open = || Failure::new("s", Cause::CircuitOpen { name: "b".into(), retry_after_s: 1 });
     assert_eq!(open().retry_after(), Some(second));
     assert_eq!(call(error(Effects::Committed, Some(second))).retry_after(), None);
-    assert_eq!(open().beside(Effects::Committed).retry_after(), None);
+    assert_eq!(open().with_effects(Effects::Committed).retry_after(), None);
     assert_eq!(Failure::new("s", Cause::Duplicate).retry_after(), None);
 }
 
@@ -52,10 +52,10 @@ fn failure_message_starts_with_step() {
 }
 
 /// Builds the end of a saga from the outcomes of its steps.
-fn end(status: Status, outcomes: &[&str]) -> End {
+fn end(status: SagaStatus, outcomes: &[&str]) -> SagaEnd {
     let step = |outcome: &&str| json!({ "id": "s", "outcome": outcome });
     let steps = outcomes.iter().map(step).collect::<Value>();
-    End {
+    SagaEnd {
         status,
         failed_step: None,
         error: Some(json!({ "message": "the error of a tool", "reason": "tool-error" })),
@@ -70,15 +70,15 @@ fn saga_message_states_actual_outcome() {
         Failure::new("", Cause::Saga(Arc::new(end(status, outcomes)))).message()
     };
     assert_eq!(
-        told(Status::CompensationFailed, &[]),
+        told(SagaStatus::CompensationFailed, &[]),
         "the saga needs the gateway's operator: the error of a tool"
     );
     assert_eq!(
-        told(Status::Compensated, &["compensated", "failed"]),
+        told(SagaStatus::Compensated, &["compensated", "failed"]),
         "the saga failed; its completed steps were compensated: the error of a tool"
     );
     assert_eq!(
-        told(Status::Compensated, &["failed", "not_run"]),
+        told(SagaStatus::Compensated, &["failed", "not_run"]),
         "the saga failed before any step had effects: the error of a tool"
     );
 }
@@ -89,8 +89,8 @@ fn tool_errors_reach_callers_but_not_logs() {
     let tool = || {
         Failure::new("s", Cause::Tool { tool: target(), text: text.clone(), said: said.clone() })
     };
-    let none = || Cause::NothingArrived { of: 2, first: Some(tool()) };
-    let saga = || Cause::Saga(Arc::new(end(Status::Compensated, &["compensated", "failed"])));
+    let none = || Cause::NoResults { of: 2, first: Some(tool()) };
+    let saga = || Cause::Saga(Arc::new(end(SagaStatus::Compensated, &["compensated", "failed"])));
     let letter = || Cause::DeadLetter { failure: tool(), letter: tool() };
     for cause in [none(), saga(), letter()] {
         let failure = Failure::new("", cause);

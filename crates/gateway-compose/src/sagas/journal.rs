@@ -25,20 +25,20 @@ use tokio::sync::oneshot;
 pub(super) use self::replace::beside;
 use self::{
     replace::replace,
-    size::{SMALL, Size},
+    size::{MIN_REWRITE_BYTES, JournalSize},
 };
 use crate::{
     clock::now_ms,
-    history::{Began, Event, History},
+    history::{SagaStart, Event, History},
 };
 
 /// Length of a checksum in hexadecimal digits.
-const DIGITS: usize = 16;
+const CHECKSUM_DIGITS: usize = 16;
 /// Maximum jobs per write.
-const BATCH: usize = 1_000;
+const MAX_BATCH: usize = 1_000;
 /// Maximum nesting of a new line. A rewritten line is a few levels deeper, and 127 levels can be
 /// read.
-const DEPTH: usize = 115;
+const MAX_DEPTH: usize = 115;
 
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,20 +46,20 @@ pub(super) struct Entry<'a> {
     pub(super) saga: Cow<'a, str>,
     /// Milliseconds since 1970.
     pub(super) at_ms: i64,
-    pub(super) what: What<'a>,
+    pub(super) what: EntryKind<'a>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum What<'a> {
-    Began(Cow<'a, Began>),
+pub(super) enum EntryKind<'a> {
+    Started(Cow<'a, SagaStart>),
     Event(Cow<'a, Event>),
     /// The whole history of a saga in a rewritten journal.
-    Kept(Cow<'a, History>),
+    Saved(Cow<'a, History>),
 }
 
 impl<'a> Entry<'a> {
-    pub(super) fn now(saga: &'a str, what: What<'a>) -> Self {
+    pub(super) fn now(saga: &'a str, what: EntryKind<'a>) -> Self {
         Self { saga: saga.into(), at_ms: now_ms(), what }
     }
 
@@ -67,7 +67,7 @@ impl<'a> Entry<'a> {
     /// back.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<usize, String> {
         let json = self.json();
-        if !jsonrpc::nests_within(&json, DEPTH) {
+        if !jsonrpc::nests_within(&json, MAX_DEPTH) {
             return Err("the entry is nested too deeply".to_owned());
         }
         let before = out.len();
@@ -80,7 +80,7 @@ impl<'a> Entry<'a> {
     }
 
     fn read(line: &[u8]) -> Option<Self> {
-        let (sum, json) = line.split_at_checked(DIGITS)?;
+        let (sum, json) = line.split_at_checked(CHECKSUM_DIGITS)?;
         let json = json.strip_prefix(b" ")?;
         if checksum(json).as_bytes() != sum {
             return None;
@@ -99,13 +99,13 @@ fn append(json: &[u8], out: &mut Vec<u8>) {
 fn checksum(json: &[u8]) -> String {
     let digest = Digest::of(json);
     let mut hex = digest.to_string().rsplit(':').next().unwrap_or_default().to_owned();
-    hex.truncate(DIGITS);
+    hex.truncate(CHECKSUM_DIGITS);
     hex
 }
 
 /// The content of a journal file.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct JournalContent {
     /// The readable entries and the lengths of their lines.
     pub(super) entries: Vec<(Entry<'static>, usize)>,
     /// The numbers of damaged lines, from 1.
@@ -117,7 +117,7 @@ pub(super) struct Found {
     is_torn: bool,
 }
 
-impl Found {
+impl JournalContent {
     fn read(content: &[u8]) -> Self {
         let mut found = Self::default();
         for (i, line) in content.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -141,11 +141,11 @@ impl Found {
 #[derive(Debug)]
 pub(super) struct Journal {
     jobs: mpsc::Sender<Job>,
-    pub(super) size: Arc<Size>,
+    pub(super) size: Arc<JournalSize>,
 }
 
 /// A saga in the rewritten journal.
-pub(super) struct Kept {
+pub(super) struct SavedSaga {
     pub(super) saga: Box<str>,
     pub(super) at_ms: i64,
     pub(super) history: Arc<History>,
@@ -156,12 +156,12 @@ pub(super) type Written = Result<(), String>;
 
 enum Job {
     Append { lines: Vec<u8>, done: oneshot::Sender<Written> },
-    Replace { kept: Vec<Kept> },
+    Replace { kept: Vec<SavedSaga> },
 }
 
 impl Journal {
     /// Opens or creates the file and reads it. A damaged file is copied aside.
-    pub(super) fn open(path: &Path) -> io::Result<(Self, Found)> {
+    pub(super) fn open(path: &Path) -> io::Result<(Self, JournalContent)> {
         let content = match fs::read(path) {
             Ok(content) => content,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -170,14 +170,14 @@ impl Journal {
             }
             Err(e) => return Err(e),
         };
-        let found = Found::read(&content);
+        let found = JournalContent::read(&content);
         if !found.damaged.is_empty() {
             keep_aside(path, &content, &found.damaged)?;
         }
         if found.is_torn {
             tracing::warn!(path = %path.display(), "truncating an incomplete last line of the saga journal");
         }
-        let ((jobs, todo), size) = (mpsc::channel(), Size::of(found.length));
+        let ((jobs, todo), size) = (mpsc::channel(), JournalSize::new(found.length));
         let mut writer = Writer { path: path.to_owned(), file: None, size: Arc::clone(&size) };
         let file = writer.reopen()?;
         file.sync_all()?;
@@ -190,7 +190,7 @@ impl Journal {
     #[cfg(test)]
     pub(super) fn full() -> Self {
         let file = OpenOptions::new().append(true).open("/dev/full").ok();
-        let ((jobs, todo), size) = (mpsc::channel(), Size::of(0));
+        let ((jobs, todo), size) = (mpsc::channel(), JournalSize::new(0));
         // A path that cannot be replaced.
         let path = "/dev/full/journal".into();
         let writer = Writer { path, file, size: Arc::clone(&size) };
@@ -208,13 +208,13 @@ impl Journal {
 
     /// Whether the file has grown beyond the threshold for a rewrite.
     pub(super) fn is_overgrown(&self) -> bool {
-        self.size.now() > self.size.most.load(Ordering::Relaxed)
+        self.size.now() > self.size.threshold.load(Ordering::Relaxed)
     }
 
     /// Queues a rewrite of the file. Later lines are appended to the new file.
-    pub(super) fn replace(&self, kept: Vec<Kept>) {
+    pub(super) fn replace(&self, kept: Vec<SavedSaga>) {
         // Prevents another rewrite before this one is done.
-        self.size.most.store(u64::MAX, Ordering::Relaxed);
+        self.size.threshold.store(u64::MAX, Ordering::Relaxed);
         let _ = self.jobs.send(Job::Replace { kept });
     }
 }
@@ -234,13 +234,13 @@ struct Writer {
     path: PathBuf,
     /// `None`: the end of the file is uncertain, so it is reopened before the next write.
     file: Option<File>,
-    size: Arc<Size>,
+    size: Arc<JournalSize>,
 }
 
 impl Writer {
     fn run(mut self, todo: &mpsc::Receiver<Job>) {
         while let Ok(first) = todo.recv() {
-            let jobs = std::iter::once(first).chain(todo.try_iter().take(BATCH));
+            let jobs = std::iter::once(first).chain(todo.try_iter().take(MAX_BATCH));
             let (mut lines, mut waiting) = (Vec::new(), Vec::new());
             for job in jobs.collect::<Vec<_>>() {
                 match job {
@@ -288,17 +288,17 @@ impl Writer {
         written
     }
 
-    fn replace(&mut self, kept: Vec<Kept>) {
+    fn replace(&mut self, kept: Vec<SavedSaga>) {
         // The current file must be usable if the rewrite fails.
         if self.file.is_none() {
             self.file = self.reopen().ok();
         }
         if self.file.is_none() {
-            return self.size.most.store(self.size.now() + SMALL, Ordering::Relaxed);
+            return self.size.threshold.store(self.size.now() + MIN_REWRITE_BYTES, Ordering::Relaxed);
         }
         let mut content = Vec::new();
-        for Kept { saga, at_ms, history } in kept {
-            let what = What::Kept(Cow::Borrowed(&*history));
+        for SavedSaga { saga, at_ms, history } in kept {
+            let what = EntryKind::Saved(Cow::Borrowed(&*history));
             let entry = Entry { saga: (&*saga).into(), at_ms, what };
             append(&entry.json(), &mut content);
         }
@@ -308,8 +308,8 @@ impl Writer {
         // Continues with the file that has the name now, in its whole length.
         self.size.now.store(u64::MAX, Ordering::Relaxed);
         self.file = self.reopen().ok();
-        let grown = self.size.now().saturating_add(2 * content.len() as u64 + SMALL);
-        self.size.most.store(grown, Ordering::Relaxed);
+        let grown = self.size.now().saturating_add(2 * content.len() as u64 + MIN_REWRITE_BYTES);
+        self.size.threshold.store(grown, Ordering::Relaxed);
     }
 
     /// Opens the file and truncates it to the acknowledged length.

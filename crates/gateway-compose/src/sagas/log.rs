@@ -8,27 +8,27 @@ use std::{
 use tokio::sync::oneshot::Receiver;
 
 use super::{
-    Ended, Sagas, all_ended,
-    journal::{Entry, What, Written},
+    SagaCompletion, Sagas, all_ended,
+    journal::{Entry, EntryKind, Written},
 };
-use crate::history::{End, Event, History};
+use crate::history::{SagaEnd, Event, History};
 
-const ENDED: &str = "gateway_sagas_total";
+const SAGAS_TOTAL: &str = "gateway_sagas_total";
 
 pub(super) fn describe_metrics() {
-    metrics::describe_counter!(ENDED, "Sagas that ended, by status");
+    metrics::describe_counter!(SAGAS_TOTAL, "Sagas that ended, by status");
 }
 
 /// Writes the events of one saga to the table and the journal.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct SagaLog {
     sagas: Arc<Sagas>,
     id: Box<str>,
     /// Lines that are written with the next entry.
     pending: Mutex<Vec<u8>>,
 }
 
-impl Log {
+impl SagaLog {
     /// Creates the log of a new saga with its first lines, or without lines of a saga in the
     /// journal.
     pub(crate) fn new(sagas: Arc<Sagas>, id: Box<str>, lines: Vec<u8>) -> Self {
@@ -46,13 +46,13 @@ impl Log {
         Arc::clone(&table.get(&self.id).expect("an open saga is known").history)
     }
 
-    pub(crate) fn ended(&self) -> Ended {
+    pub(crate) fn ended(&self) -> SagaCompletion {
         self.sagas.lock().get(&self.id).expect("an open saga is known").subscribe()
     }
 
     /// Waits until the inner sagas have ended.
-    pub(crate) async fn inner_ended(&self) {
-        let inner = self.sagas.lock().inside_of(&self.id);
+    pub(crate) async fn await_children(&self) {
+        let inner = self.sagas.lock().children(&self.id);
         all_ended(inner).await;
     }
 
@@ -90,22 +90,22 @@ impl Log {
         // The lock keeps the order between the rewritten journal and the entries that follow it.
         let written = journal.append(lines);
         if journal.is_overgrown() {
-            journal.replace(table.kept());
+            journal.replace(table.saved());
         }
         Ok((written, was_sent))
     }
 
     fn entry<'a>(&'a self, event: &'a Event) -> Entry<'a> {
-        Entry::now(&self.id, What::Event(Cow::Borrowed(event)))
+        Entry::now(&self.id, EntryKind::Event(Cow::Borrowed(event)))
     }
 
     /// Records the end and notifies waiting callers once it is on disk.
-    pub(crate) async fn end(&self, end: End) -> Written {
+    pub(crate) async fn end(&self, end: SagaEnd) -> Written {
         let status = end.status.as_str();
         self.write(&Event::Ended(end)).await?;
-        metrics::counter!(ENDED, "status" => status).increment(1);
-        self.sagas.lock().settle(&self.id);
-        self.tell();
+        metrics::counter!(SAGAS_TOTAL, "status" => status).increment(1);
+        self.sagas.lock().mark_settled(&self.id);
+        self.notify();
         Ok(())
     }
 
@@ -115,14 +115,14 @@ impl Log {
     }
 
     /// Ends a saga without any entry on disk.
-    pub(crate) fn abandon(&self, end: End) {
+    pub(crate) fn abandon(&self, end: SagaEnd) {
         self.sagas.lock().abandon(&self.id, end);
     }
 
     /// Records that an operator requested a retry. If that cannot be written, the state before is
     /// restored.
-    pub(crate) async fn again(&self, before: Arc<History>) -> Written {
-        let written = self.write(&Event::Again).await;
+    pub(crate) async fn request_retry(&self, before: Arc<History>) -> Written {
+        let written = self.write(&Event::RetryRequested).await;
         if written.is_err() {
             self.sagas.lock().restore(&self.id, before);
         }
@@ -130,9 +130,9 @@ impl Log {
     }
 
     /// Notifies waiting callers.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn notify(&self) {
         if let Some(known) = self.sagas.lock().get(&self.id) {
-            known.tell();
+            known.notify();
         }
     }
 

@@ -122,7 +122,7 @@ async fn scatter_runs_concurrently_and_keeps_order() {
     let told = composed.calls("partial", json!({})).await;
     assert!(told.contains(&"targets/0 fail tool-error".to_owned()), "{told:?}");
     let (_, reason, message) = composed.failure("none", json!({})).await;
-    assert_eq!(reason, "nothing-arrived");
+    assert_eq!(reason, "no-results");
     assert!(message.contains("none of the 2 targets"), "{message}");
 
     let cancelled = composed.upstream.seen().cancelled;

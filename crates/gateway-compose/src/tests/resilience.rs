@@ -97,7 +97,7 @@ async fn breaker_is_shared_by_name_and_closes() {
         assert_eq!(composed.failure("fails", json!({})).await.1, "tool-error");
     }
     let (_, reason, message) = composed.failure("works", json!({})).await;
-    assert_eq!(reason, "breaker-open");
+    assert_eq!(reason, "circuit-open");
     assert!(message.contains("`b` is open, retry in 1 s; nothing was done"), "{message}");
     assert_eq!(composed.value("instead", json!({ "q": 1 })).await, json!({ "q": 1 }));
     assert_eq!(composed.upstream.calls("fail").len(), 2);
@@ -108,5 +108,5 @@ async fn breaker_is_shared_by_name_and_closes() {
     for _ in 0..2 {
         composed.value("by-result", json!({ "ok": false })).await;
     }
-    assert_eq!(composed.failure("by-result", json!({ "ok": true })).await.1, "breaker-open");
+    assert_eq!(composed.failure("by-result", json!({ "ok": true })).await.1, "circuit-open");
 }

@@ -38,7 +38,7 @@ fn undone(composed: &Composed) -> Vec<Value> {
     composed.upstream.calls("keep")
 }
 
-async fn until_undone(composed: &Composed, count: usize) {
+async fn await_compensations(composed: &Composed, count: usize) {
     composed.upstream.until(|seen| seen.count("keep") == count).await;
 }
 
@@ -85,9 +85,9 @@ async fn cut_off_step_is_compensated() {
         () = composed.upstream.until(|seen| seen.running == 1) => {}
     }
     composed.upstream.until(|seen| seen.cancelled == 2).await;
-    until_undone(&composed, 2).await;
+    await_compensations(&composed, 2).await;
     assert_eq!(composed.failure("nested", json!({})).await.1, "timeout");
-    until_undone(&composed, 3).await;
+    await_compensations(&composed, 3).await;
     assert_eq!(undone(&composed), vec![json!({ "slow": true }); 3]);
 }
 
@@ -126,12 +126,12 @@ async fn compensation_input_has_reason_of_time_limit() {
     ]);
     for (i, tool) in ["timeout", "retry", "scatter", "outer", "composed"].into_iter().enumerate() {
         composed.failure(tool, json!({})).await;
-        until_undone(&composed, i + 1).await;
+        await_compensations(&composed, i + 1).await;
         let told = json!({ "reason": "timeout", "message": "timed out after 100 ms" });
         assert_eq!(undone(&composed)[i], told, "{tool}");
     }
     composed.failure("first", json!({})).await;
-    until_undone(&composed, 6).await;
+    await_compensations(&composed, 6).await;
     assert_eq!(undone(&composed)[5]["reason"], "cancelled", "no time limit has passed");
 }
 

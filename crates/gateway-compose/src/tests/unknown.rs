@@ -126,7 +126,7 @@ async fn idempotency_key_is_kept_after_side_effects() {
     assert_eq!(composed.upstream.calls("keep").len(), 1);
     assert_eq!(composed.upstream.calls("fail").len(), 1 + 1 + 2);
     for key in [json!({}), json!({ "k": null })] {
-        assert_eq!(composed.failure("nothing", key).await.1, "no-key");
+        assert_eq!(composed.failure("nothing", key).await.1, "missing-key");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gateway_policy::Buffered;
+use gateway_policy::BufferReservation;
 use gateway_protocol::{
     jsonrpc::{self, Limits, Message},
     mcp::header,
@@ -27,7 +27,7 @@ pub(crate) struct Expected<'a> {
     pub(crate) id: u64,
     pub(crate) limit_bytes: usize,
     /// The reservation of the caller's request.
-    pub(crate) buffered: Option<&'a Buffered>,
+    pub(crate) buffered: Option<&'a BufferReservation>,
 }
 
 /// What came.
@@ -128,7 +128,7 @@ fn is_media_type(headers: &HeaderMap, wanted: &str) -> bool {
 pub(super) async fn read_whole(
     mut body: Incoming,
     limit_bytes: usize,
-    buffered: Option<&Buffered>,
+    buffered: Option<&BufferReservation>,
 ) -> Result<Bytes, Error> {
     let too_large = || Error::TooLarge { limit_bytes };
     let announced = body.size_hint().lower();

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gateway_policy::{Principal, SubjectToken};
+use gateway_policy::{QuotaKey, SubjectToken};
 use tokio::{
     sync::{OnceCell, oneshot},
     time::timeout,
@@ -87,7 +87,7 @@ type Place = Arc<OnceCell<Arc<Session>>>;
 struct Entry {
     session: Place,
     /// The caller against whose share it counts.
-    principal: Principal,
+    principal: QuotaKey,
     used: Instant,
 }
 
@@ -164,7 +164,7 @@ impl OwnSessions {
     fn place(
         &self,
         id: &Arc<str>,
-        principal: &Principal,
+        principal: &QuotaKey,
     ) -> Result<(Place, Option<Arc<Session>>), Overloaded> {
         let mut table = self.table();
         let now = Instant::now();

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{Exhausted, Principal, Scarce, Shares};
+use gateway_policy::{QuotaExceeded, QuotaKey, QuotaKind, Quotas};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{Instant, timeout_at},
@@ -113,7 +113,7 @@ pub(super) struct Turns {
     /// Whether an ambiguous question waits; meanwhile no request starts.
     is_ambiguous: watch::Sender<bool>,
     /// Each caller has a quarter of the places in the queue.
-    queue: Arc<Shares>,
+    queue: Arc<Quotas>,
     /// Delivered questions without an answer.
     unanswered: Arc<AtomicUsize>,
     learn: Duration,
@@ -125,7 +125,7 @@ impl Turns {
             habits,
             one: Arc::new(Semaphore::new(1)),
             is_ambiguous: watch::channel(false).0,
-            queue: Shares::quarters(Scarce::Answers, most_waiting),
+            queue: Quotas::new(QuotaKind::Answers, most_waiting),
             unanswered: Arc::default(),
             learn: LEARN,
         }
@@ -156,15 +156,15 @@ impl Turns {
     pub(super) async fn enter(
         &self,
         tool: &str,
-        (principal, within): (&Principal, Duration),
+        (principal, within): (&QuotaKey, Duration),
     ) -> Result<Option<Turn>, NoTurn> {
         let turn = if self.is_free(tool) {
             None
         } else if let Ok(turn) = Arc::clone(&self.one).try_acquire_owned() {
             Some(turn)
         } else {
-            let full = |why: Exhausted| match why {
-                Exhausted::Own { most, .. } | Exhausted::All { most, .. } => NoTurn::Full { most },
+            let full = |why: QuotaExceeded| match why {
+                QuotaExceeded::PerCaller { most, .. } | QuotaExceeded::Total { most, .. } => NoTurn::Full { most },
             };
             let _place = self.queue.take(principal).map_err(full)?;
             self.queued(tool, Instant::now() + within).await.map_err(|_| self.late())?

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gateway_policy::{Exhausted, Permit};
+use gateway_policy::{QuotaExceeded, Permit};
 use gateway_protocol::{
     mcp::{Method, RawResult},
     trace_context,
@@ -161,7 +161,7 @@ impl Target {
 }
 
 /// Resolves when a request cannot wait for the answers of its caller.
-async fn refused(side: Option<&Side>) -> Exhausted {
+async fn refused(side: Option<&Side>) -> QuotaExceeded {
     match side {
         Some(side) => side.refused().await,
         None => pending().await,

@@ -109,7 +109,7 @@ async fn messages_before_the_answer_have_a_rate_and_no_total() {
     let fake = modern_server(|seen| chatty(seen, 400_000)).await;
     let upstreams = start(transport(&fake), limits(), TIMING);
     upstreams.until_up().await;
-    let buffers = Arc::new(gateway_policy::Buffers::default());
+    let buffers = Arc::new(gateway_policy::BufferPool::default());
     let buffered = Some(Arc::new(buffers.open(None, 4 * 65_536)));
     let context = Context { buffered, ..Context::default() };
     let began = Instant::now();

@@ -6,19 +6,19 @@ use std::sync::{
 };
 
 /// Below this size the file is not rewritten, in bytes.
-pub(super) const SMALL: u64 = 16 * 1024 * 1024;
+pub(super) const MIN_REWRITE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The size of the journal in bytes.
 #[derive(Debug)]
-pub(crate) struct Size {
+pub(crate) struct JournalSize {
     pub(super) now: AtomicU64,
     /// The threshold for a rewrite.
-    pub(crate) most: AtomicU64,
+    pub(crate) threshold: AtomicU64,
 }
 
-impl Size {
-    pub(super) fn of(length: u64) -> Arc<Self> {
-        Arc::new(Self { now: length.into(), most: SMALL.into() })
+impl JournalSize {
+    pub(super) fn new(length: u64) -> Arc<Self> {
+        Arc::new(Self { now: length.into(), threshold: MIN_REWRITE_BYTES.into() })
     }
 
     pub(super) fn now(&self) -> u64 {

@@ -1,30 +1,30 @@
 //! Complete, incomplete and damaged lines of the journal, and its file.
 
-use gateway_policy::HeaderClaim;
+use gateway_policy::CallerIdentity;
 use serde_json::json;
 
 use super::*;
 
 fn entry(saga: &str, step: usize) -> Entry<'_> {
-    let event = Event::Acting { step, input: json!({ "a": "ä\n" }) };
-    Entry { saga: saga.into(), at_ms: 7, what: What::Event(Cow::Owned(event)) }
+    let event = Event::ActionStarted { step, input: json!({ "a": "ä\n" }) };
+    Entry { saga: saga.into(), at_ms: 7, what: EntryKind::Event(Cow::Owned(event)) }
 }
 
-fn began() -> Began {
-    Began {
+fn began() -> SagaStart {
+    SagaStart {
         tool: "tool/t@1.0.0".parse().unwrap(),
         pointer: String::new(),
         instance: None,
         parent: None,
-        claim: HeaderClaim::Absent,
-        principal: None,
+        identity: CallerIdentity::Anonymous,
+        quota_key: None,
         input: json!({}),
     }
 }
 
 fn lines(count: usize) -> Vec<u8> {
     let mut lines = Vec::new();
-    let first = Entry { saga: "s".into(), at_ms: 1, what: What::Began(Cow::Owned(began())) };
+    let first = Entry { saga: "s".into(), at_ms: 1, what: EntryKind::Started(Cow::Owned(began())) };
     first.write(&mut lines).unwrap();
     (1..count).for_each(|step| _ = entry("s", step).write(&mut lines).unwrap());
     lines
@@ -36,7 +36,7 @@ fn incomplete_end_is_truncated_other_damage_reported() {
     let ends: Vec<_> =
         whole.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i + 1).collect();
     for cut in 0..=whole.len() {
-        let found = Found::read(&whole[..cut]);
+        let found = JournalContent::read(&whole[..cut]);
         let good = ends.iter().filter(|end| **end <= cut).count();
         let read: usize = found.entries.iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(found.entries.len(), good, "cut at {cut}");
@@ -52,7 +52,7 @@ fn incomplete_end_is_truncated_other_damage_reported() {
         if damaged[at] == b'\n' || whole[at] == b'\n' {
             continue;
         }
-        let found = Found::read(&damaged);
+        let found = JournalContent::read(&damaged);
         let line = 1 + ends.iter().filter(|end| **end <= at).count();
         assert_eq!(found.damaged, [line], "at {at}");
         assert_eq!(found.entries.len(), 2);
@@ -76,7 +76,7 @@ async fn acknowledged_entries_survive_an_incomplete_line() {
     entry("s", 9).write(&mut line).unwrap();
     journal.append(line).await.unwrap().unwrap();
     let history = Arc::new(History::new(began()));
-    journal.replace(vec![Kept { saga: "s".into(), at_ms: 7, history }]);
+    journal.replace(vec![SavedSaga { saga: "s".into(), at_ms: 7, history }]);
     let mut line = Vec::new();
     entry("s", 10).write(&mut line).unwrap();
     journal.append(line).await.unwrap().unwrap();
@@ -111,7 +111,7 @@ fn acknowledged_length_is_known_after_each_write() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let file = Some(File::create(&path).unwrap());
-    let mut writer = Writer { path: path.clone(), file, size: Size::of(0) };
+    let mut writer = Writer { path: path.clone(), file, size: JournalSize::new(0) };
     for count in [2, 3] {
         writer.write(&lines(count)).unwrap();
         assert_eq!(writer.size.now(), fs::metadata(&path).unwrap().len());
@@ -122,7 +122,7 @@ fn acknowledged_length_is_known_after_each_write() {
 fn failed_write_is_retried_at_acknowledged_length() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("later/journal");
-    let mut writer = Writer { path: path.clone(), file: None, size: Size::of(0) };
+    let mut writer = Writer { path: path.clone(), file: None, size: JournalSize::new(0) };
     writer.write(&lines(1)).unwrap_err();
     fs::create_dir(path.parent().unwrap()).unwrap();
     fs::write(&path, "part of a line").unwrap();
@@ -137,13 +137,13 @@ fn failed_write_is_retried_at_acknowledged_length() {
 
     // It is not rewritten while its valid length is unknown.
     let kept =
-        || vec![Kept { saga: "s".into(), at_ms: 7, history: Arc::new(History::new(began())) }];
+        || vec![SavedSaga { saga: "s".into(), at_ms: 7, history: Arc::new(History::new(began())) }];
     writer.file = None;
     fs::rename(&path, dir.path().join("aside")).unwrap();
     writer.replace(kept());
     assert!(writer.file.is_none() && !path.exists());
-    let (now, most) = (writer.size.now(), writer.size.most.load(Ordering::Relaxed));
-    assert_eq!(most, now + SMALL, "no immediate second rewrite");
+    let (now, most) = (writer.size.now(), writer.size.threshold.load(Ordering::Relaxed));
+    assert_eq!(most, now + MIN_REWRITE_BYTES, "no immediate second rewrite");
     let half = [&lines(2)[..], &lines(1)[..], b"part of a line"].concat();
     fs::write(&path, half).unwrap();
     writer.write(&lines(1)).unwrap();

@@ -3,36 +3,36 @@
 
 use std::sync::atomic::Ordering;
 
-use gateway_policy::HeaderClaim;
+use gateway_policy::CallerIdentity;
 use serde_json::json;
 
 use super::*;
 use crate::{
     Cause,
-    history::{Began, Status},
-    sagas::{Begun, Journal, journal_path},
+    history::{SagaStart, SagaStatus},
+    sagas::{StartResult, Journal, journal_path},
 };
 
-fn began() -> Began {
-    Began {
+fn began() -> SagaStart {
+    SagaStart {
         tool: "tool/t@1.0.0".parse().unwrap(),
         pointer: String::new(),
         instance: Some("7".to_owned()),
         parent: None,
-        claim: HeaderClaim::Absent,
-        principal: None,
+        identity: CallerIdentity::Anonymous,
+        quota_key: None,
         input: json!({}),
     }
 }
 
 /// The log of a new saga.
-fn first(sagas: &Arc<Sagas>, began: Began) -> Log {
-    let Ok(Begun::First(log)) = sagas.begin(began) else { panic!("the saga exists") };
+fn first(sagas: &Arc<Sagas>, began: SagaStart) -> SagaLog {
+    let Ok(StartResult::Started(log)) = sagas.begin(began) else { panic!("the saga exists") };
     log
 }
 
-fn end(status: Status) -> End {
-    End { status, failed_step: None, error: None, steps: Vec::new(), output: None }
+fn end(status: SagaStatus) -> SagaEnd {
+    SagaEnd { status, failed_step: None, error: None, steps: Vec::new(), output: None }
 }
 
 #[tokio::test]
@@ -40,8 +40,8 @@ async fn saga_id_is_released_after_end_is_on_disk() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let log = first(&sagas, began());
-    log.note(&Event::Acted { step: 0, result: json!("kept") }).unwrap();
-    let error = log.write(&Event::Acting { step: 1, input: json!({}) }).await.unwrap_err();
+    log.note(&Event::ActionCompleted { step: 0, result: json!("kept") }).unwrap();
+    let error = log.write(&Event::ActionStarted { step: 1, input: json!({}) }).await.unwrap_err();
     assert!(error.contains("No space"), "{error}");
     let pending = String::from_utf8(log.pending().clone()).unwrap();
     assert_eq!(
@@ -49,14 +49,14 @@ async fn saga_id_is_released_after_end_is_on_disk() {
         2,
         "the start and the completed action, not the planned one"
     );
-    assert!(log.end(end(Status::Completed)).await.is_err());
+    assert!(log.end(end(SagaStatus::Completed)).await.is_err());
     log.write(&Event::Failed { step: None, error: json!({}), is_unknown: false })
         .await
         .unwrap_err();
     assert_eq!(log.history().result(0), Some(&json!("kept")), "the result is needed for compensation");
     assert!(log.history().ended().is_none());
-    assert!(log.end(end(Status::Compensated)).await.is_err());
-    assert!(matches!(sagas.begin(began()), Ok(Begun::Known(_))));
+    assert!(log.end(end(SagaStatus::Compensated)).await.is_err());
+    assert!(matches!(sagas.begin(began()), Ok(StartResult::Existing(_))));
 }
 
 #[tokio::test]
@@ -65,18 +65,18 @@ async fn saga_without_entry_on_disk_is_removed() {
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let log = first(&sagas, began());
     let mut ended = log.ended();
-    log.write(&Event::Acting { step: 0, input: json!({}) }).await.unwrap_err();
+    log.write(&Event::ActionStarted { step: 0, input: json!({}) }).await.unwrap_err();
     assert!(!log.is_on_disk());
-    log.abandon(end(Status::Compensated));
+    log.abandon(end(SagaStatus::Compensated));
     let told = ended.wait_for(Option::is_some).await.unwrap().clone();
-    assert_eq!(told.unwrap().status, Status::Compensated);
+    assert_eq!(told.unwrap().status, SagaStatus::Compensated);
     assert_eq!(sagas.lock().iter().count(), 0);
-    assert!(matches!(sagas.begin(began()), Ok(Begun::First(_))), "the saga id is free");
+    assert!(matches!(sagas.begin(began()), Ok(StartResult::Started(_))), "the saga id is free");
 
     let dir = tempfile::tempdir().unwrap();
     let sagas = Arc::new(Sagas::open(&dir.path().join("cache")).unwrap());
     let log = first(&sagas, began());
-    log.write(&Event::Acting { step: 0, input: json!({}) }).await.unwrap();
+    log.write(&Event::ActionStarted { step: 0, input: json!({}) }).await.unwrap();
     assert!(log.is_on_disk());
 }
 
@@ -85,12 +85,12 @@ async fn failed_retry_request_restores_state() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let log = first(&sagas, began());
-    log.note(&Event::Stuck { step: 0, error: json!("no") }).unwrap();
-    log.note(&Event::Ended(end(Status::CompensationFailed))).unwrap();
+    log.note(&Event::CompensationFailed { step: 0, error: json!("no") }).unwrap();
+    log.note(&Event::Ended(end(SagaStatus::CompensationFailed))).unwrap();
     let told = |history: &History| serde_json::to_string(history).unwrap();
     let before = sagas.lock().claim(log.id()).unwrap();
     assert!(log.history().ended().is_none());
-    assert!(log.again(Arc::clone(&before)).await.is_err());
+    assert!(log.request_retry(Arc::clone(&before)).await.is_err());
     assert_eq!(told(&log.history()), told(&before), "the state is unchanged");
     assert!(sagas.lock().claim(log.id()).is_ok());
 }
@@ -102,7 +102,7 @@ async fn entry_of_cancelled_writer_is_written_again() {
     let cache = dir.path().join("cache");
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
     let log = first(&sagas, began());
-    let acting = Event::Acting { step: 0, input: json!({}) };
+    let acting = Event::ActionStarted { step: 0, input: json!({}) };
     let mut cut_off = Box::pin(log.write(&acting));
     assert!(futures_util::poll!(cut_off.as_mut()).is_pending());
     drop(cut_off);
@@ -125,9 +125,9 @@ async fn damage_is_reported_once_and_doubt_persists() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let begins = async |sagas: &Arc<Sagas>, instance: &str| {
-        let began = Began { instance: Some(instance.to_owned()), ..began() };
+        let began = SagaStart { instance: Some(instance.to_owned()), ..began() };
         let log = first(sagas, began);
-        log.write(&Event::Acting { step: 0, input: json!({}) }).await.unwrap();
+        log.write(&Event::ActionStarted { step: 0, input: json!({}) }).await.unwrap();
         log.id().to_owned()
     };
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
@@ -146,7 +146,7 @@ async fn damage_is_reported_once_and_doubt_persists() {
         let table = sagas.lock();
         assert_eq!(table.damaged, damage, "the damaged line and the entries that depend on it");
         let history = &table.get(&doubtful).unwrap().history;
-        assert_eq!(history.ended().unwrap().status, Status::CompensationFailed);
+        assert_eq!(history.ended().unwrap().status, SagaStatus::CompensationFailed);
         assert!(table.get(&damaged).is_none());
     }
 }
@@ -157,19 +157,19 @@ async fn entry_that_is_too_deep_is_rejected() {
     let cache = dir.path().join("cache");
     let nested = |levels: usize| (0..levels).fold(json!(1), |value, _| json!([value]));
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
-    let deep = Began { input: nested(115), ..began() };
+    let deep = SagaStart { input: nested(115), ..began() };
     assert!(matches!(sagas.begin(deep), Err(Cause::Journal(why)) if why.contains("too deep")));
-    let deepest = Began { input: nested(112), ..began() };
+    let deepest = SagaStart { input: nested(112), ..began() };
     let log = first(&sagas, deepest);
-    let acted = |levels| Event::Acted { step: 0, result: nested(levels) };
+    let acted = |levels| Event::ActionCompleted { step: 0, result: nested(levels) };
     assert!(log.note(&acted(112)).is_err());
     log.note(&acted(111)).unwrap();
-    log.write(&Event::Acting { step: 1, input: nested(111) }).await.unwrap();
+    log.write(&Event::ActionStarted { step: 1, input: nested(111) }).await.unwrap();
     // This also holds for the rewritten journal.
     let journal = sagas.journal.as_ref().unwrap();
-    journal.size.most.store(0, Ordering::Relaxed);
-    log.write(&Event::Again).await.unwrap();
-    log.write(&Event::Again).await.unwrap();
+    journal.size.threshold.store(0, Ordering::Relaxed);
+    log.write(&Event::RetryRequested).await.unwrap();
+    log.write(&Event::RetryRequested).await.unwrap();
     let written = std::fs::read_to_string(journal_path(&cache)).unwrap();
     assert!(written.contains(r#""kept""#) && written.lines().count() == 2, "{written}");
     drop((log, sagas));
@@ -186,16 +186,16 @@ async fn rewrite_omits_sagas_not_on_disk() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
-    let other = Began { instance: None, ..began() };
+    let other = SagaStart { instance: None, ..began() };
     let late = first(&sagas, began());
     let other = first(&sagas, other);
-    other.write(&Event::Again).await.unwrap();
-    sagas.journal.as_ref().unwrap().size.most.store(0, Ordering::Relaxed);
-    other.write(&Event::Again).await.unwrap();
-    other.write(&Event::Again).await.unwrap();
+    other.write(&Event::RetryRequested).await.unwrap();
+    sagas.journal.as_ref().unwrap().size.threshold.store(0, Ordering::Relaxed);
+    other.write(&Event::RetryRequested).await.unwrap();
+    other.write(&Event::RetryRequested).await.unwrap();
     let written = || std::fs::read_to_string(journal_path(&cache)).unwrap();
     assert!(written().contains("kept") && !written().contains(late.id()));
-    late.write(&Event::Again).await.unwrap();
+    late.write(&Event::RetryRequested).await.unwrap();
     assert!(written().contains(late.id()));
 }
 
@@ -207,7 +207,7 @@ async fn journal_is_rewritten_beyond_size_threshold() {
     let log = first(&sagas, began());
     let size = &sagas.journal.as_ref().unwrap().size;
     let written = async || {
-        log.write(&Event::Again).await.unwrap();
+        log.write(&Event::RetryRequested).await.unwrap();
         std::fs::metadata(journal_path(&cache)).unwrap().len()
     };
     let first = written().await;

@@ -1,4 +1,4 @@
-//! The authentication facts of a request.
+//! The identity of a caller.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The agent that a credential names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Named {
+pub struct AgentReference {
     /// Its name.
     pub name: Box<str>,
     /// Its version. `None`: the newest.
@@ -15,54 +15,54 @@ pub struct Named {
 
 /// The identity that a request claims or proves. Sessions are bound to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HeaderClaim {
+pub enum CallerIdentity {
     /// No identity, or none that the deployment trusts.
-    Absent,
+    Anonymous,
     /// Malformed headers: repeated, not text, or a version without a name.
-    Unreadable,
+    Malformed,
     /// The agent of trusted headers.
-    Agent {
+    Asserted {
         /// Its name.
         name: Box<str>,
         /// Its version. `None`: the newest.
         version: Option<Box<str>>,
     },
     /// An authenticated caller.
-    Proven {
+    Verified {
         /// The agent that the credential names.
-        named: Option<Named>,
+        agent: Option<AgentReference>,
         /// The kind of credential.
-        evidence: Evidence,
+        method: AuthMethod,
         /// The owner of the credential; never logged.
         principal: Box<str>,
-        /// The owner as it may be logged.
-        told: Option<Box<str>>,
+        /// The owner of the credential as it may be logged.
+        log_name: Option<Box<str>>,
     },
 }
 
-impl HeaderClaim {
-    /// Returns the identity that distinguishes the caller from others: its agent, else the owner of
-    /// its credential. `None`: all such callers count as one.
-    pub fn apart(&self) -> Option<Arc<str>> {
+impl CallerIdentity {
+    /// The caller's agent, else the owner of its credential. `None`: all such callers share one
+    /// quota.
+    pub fn quota_key(&self) -> Option<Arc<str>> {
         let agent = |name: &str, version: Option<&str>| {
             Some(format!("agent {name}@{}", version.unwrap_or_default()).into())
         };
         match self {
-            Self::Absent | Self::Unreadable => None,
-            Self::Agent { name, version } => agent(name, version.as_deref()),
-            Self::Proven { named: Some(Named { name, version }), .. } => {
+            Self::Anonymous | Self::Malformed => None,
+            Self::Asserted { name, version } => agent(name, version.as_deref()),
+            Self::Verified { agent: Some(AgentReference { name, version }), .. } => {
                 agent(name, version.as_deref())
             }
-            Self::Proven { named: None, principal, .. } => {
+            Self::Verified { agent: None, principal, .. } => {
                 (!principal.is_empty()).then(|| format!("principal {principal}").into())
             }
         }
     }
 }
 
-/// How a caller was identified.
+/// The method by which a caller was identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Evidence {
+pub enum AuthMethod {
     /// A client certificate.
     Certificate,
     /// A token of an identity provider.
@@ -73,11 +73,11 @@ pub enum Evidence {
     Headers,
     /// MCP `clientInfo`.
     ClientInfo,
-    /// No evidence.
-    Nothing,
+    /// Not identified.
+    None,
 }
 
-impl Evidence {
+impl AuthMethod {
     /// The name in the audit.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ impl Evidence {
             Self::ApiKey => "api-key",
             Self::Headers => "headers",
             Self::ClientInfo => "client-info",
-            Self::Nothing => "nothing",
+            "nothing" => Self::None => "none" => "nothing",
         }
     }
 }

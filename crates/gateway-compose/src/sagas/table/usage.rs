@@ -1,21 +1,21 @@
 //! The number and size of open sagas, in total and per caller.
 
 /// Maximum number of open sagas.
-pub(super) const MOST_OPEN: usize = 10_000;
-/// Size of their inputs and results from which no saga starts, in bytes.
-pub(super) const MOST_OPEN_BYTES: usize = 256 * 1024 * 1024;
+pub(super) const MAX_OPEN: usize = 10_000;
+/// JournalSize of their inputs and results from which no saga starts, in bytes.
+pub(super) const MAX_OPEN_BYTES: usize = 256 * 1024 * 1024;
 /// One caller may use this fraction of both limits.
-pub(super) const SHARE: usize = 4;
+pub(super) const CALLER_FRACTION: usize = 4;
 
 /// The open sagas of a caller, or of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct Usage {
     pub(super) count: usize,
     /// The size of their inputs and results, in bytes.
     pub(super) bytes: usize,
 }
 
-impl Held {
+impl Usage {
     pub(super) fn add(&mut self, bytes: usize) {
         (self.count, self.bytes) = (self.count + 1, self.bytes.saturating_add(bytes));
     }
@@ -26,15 +26,15 @@ impl Held {
     }
 
     /// The sum over all callers. Each caller counts at most its share.
-    pub(super) fn of_all<'a>(shares: impl Iterator<Item = &'a Self>) -> Self {
+    pub(super) fn total<'a>(shares: impl Iterator<Item = &'a Self>) -> Self {
         shares.fold(Self::default(), |all, share| Self {
-            count: all.count + share.count.min(MOST_OPEN / SHARE),
-            bytes: all.bytes + share.bytes.min(MOST_OPEN_BYTES / SHARE),
+            count: all.count + share.count.min(MAX_OPEN / CALLER_FRACTION),
+            bytes: all.bytes + share.bytes.min(MAX_OPEN_BYTES / CALLER_FRACTION),
         })
     }
 
     /// Whether the limit, divided by `part`, is reached.
     pub(super) fn is_full(self, part: usize) -> bool {
-        self.count >= MOST_OPEN / part || self.bytes >= MOST_OPEN_BYTES / part
+        self.count >= MAX_OPEN / part || self.bytes >= MAX_OPEN_BYTES / part
     }
 }

@@ -10,11 +10,11 @@ use registry_core::spec::CircuitBreaker;
 use tokio::time::Instant;
 
 /// Maximum number of breakers. Closed breakers without failures are evicted first.
-const MOST: usize = 10_000;
+const MAX_BREAKERS: usize = 10_000;
 
 /// All circuit breakers. Compositions that use the same name share one.
 #[derive(Debug, Default)]
-pub(super) struct Breakers(Mutex<HashMap<Box<str>, Breaker>>);
+pub(crate) struct Breakers(Mutex<HashMap<Box<str>, Breaker>>);
 
 #[derive(Debug, Default)]
 struct Breaker {
@@ -31,37 +31,37 @@ enum State {
     },
     HalfOpen {
         successes: u64,
-        is_tried: bool,
+        is_probing: bool,
     },
 }
 
 /// Permission for one call. Dropping it without recording an outcome has no effect on the breaker.
 #[derive(Debug)]
-pub(super) struct Leave<'b> {
+pub(crate) struct BreakerPermit<'b> {
     breakers: &'b Breakers,
     spec: &'b CircuitBreaker,
 }
 
 impl Breakers {
     /// Returns a permit, or the time until the next one.
-    pub(super) fn enter<'b>(
+    pub(crate) fn acquire<'b>(
         &'b self,
         spec: &'b CircuitBreaker,
         now: Instant,
-    ) -> Result<Leave<'b>, Duration> {
+    ) -> Result<BreakerPermit<'b>, Duration> {
         let mut all = self.lock();
-        if all.len() >= MOST {
+        if all.len() >= MAX_BREAKERS {
             all.retain(|_, one| !matches!(one.state, State::Closed) || !one.failures.is_empty());
         }
         let breaker = all.entry(spec.name.as_str().into()).or_default();
         match &mut breaker.state {
             State::Closed => {}
             State::Open { until } if *until > now => return Err(*until - now),
-            State::HalfOpen { is_tried: true, .. } => return Err(Duration::from_secs(1)),
-            State::HalfOpen { is_tried, .. } => *is_tried = true,
-            state @ State::Open { .. } => *state = State::HalfOpen { successes: 0, is_tried: true },
+            State::HalfOpen { is_probing: true, .. } => return Err(Duration::from_secs(1)),
+            State::HalfOpen { is_probing, .. } => *is_probing = true,
+            state @ State::Open { .. } => *state = State::HalfOpen { successes: 0, is_probing: true },
         }
-        Ok(Leave { breakers: self, spec })
+        Ok(BreakerPermit { breakers: self, spec })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Breaker>> {
@@ -69,9 +69,9 @@ impl Breakers {
     }
 }
 
-impl Leave<'_> {
+impl BreakerPermit<'_> {
     /// Records the outcome of the call.
-    pub(super) fn settle(self, is_failure: bool, now: Instant) {
+    pub(crate) fn record(self, is_failure: bool, now: Instant) {
         if let Some(breaker) = self.breakers.lock().get_mut(self.spec.name.as_str()) {
             if is_failure {
                 breaker.failed(self.spec, now);
@@ -82,12 +82,12 @@ impl Leave<'_> {
     }
 }
 
-impl Drop for Leave<'_> {
+impl Drop for BreakerPermit<'_> {
     fn drop(&mut self) {
         let mut all = self.breakers.lock();
         let breaker = all.get_mut(self.spec.name.as_str());
-        if let Some(State::HalfOpen { is_tried, .. }) = breaker.map(|breaker| &mut breaker.state) {
-            *is_tried = false;
+        if let Some(State::HalfOpen { is_probing, .. }) = breaker.map(|breaker| &mut breaker.state) {
+            *is_probing = false;
         }
     }
 }
@@ -105,12 +105,12 @@ impl Breaker {
     }
 
     fn succeeded(&mut self, spec: &CircuitBreaker) {
-        let State::HalfOpen { successes, is_tried } = self.state else { return };
+        let State::HalfOpen { successes, is_probing } = self.state else { return };
         let successes = successes + 1;
         self.state = if successes >= spec.success_threshold.unwrap_or(1) {
             State::Closed
         } else {
-            State::HalfOpen { successes, is_tried }
+            State::HalfOpen { successes, is_probing }
         };
     }
 }
@@ -141,23 +141,23 @@ mod tests {
         let (breakers, spec, start) = (Breakers::default(), spec(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let settle = |seconds, is_failure| {
-            breakers.enter(&spec, at(seconds)).unwrap().settle(is_failure, at(seconds));
+            breakers.acquire(&spec, at(seconds)).unwrap().record(is_failure, at(seconds));
         };
         settle(1, true);
         settle(11, true);
         settle(12, false);
         settle(13, true);
-        assert_eq!(breakers.enter(&spec, at(14)).unwrap_err(), Duration::from_secs(59));
-        let first = breakers.enter(&spec, at(73)).expect("a probe is allowed");
-        assert!(breakers.enter(&spec, at(73)).is_err(), "only one probe at a time");
+        assert_eq!(breakers.acquire(&spec, at(14)).unwrap_err(), Duration::from_secs(59));
+        let first = breakers.acquire(&spec, at(73)).expect("a probe is allowed");
+        assert!(breakers.acquire(&spec, at(73)).is_err(), "only one probe at a time");
         drop(first);
         settle(74, false);
         settle(75, true);
-        assert!(breakers.enter(&spec, at(134)).is_err(), "the breaker is open again");
+        assert!(breakers.acquire(&spec, at(134)).is_err(), "the breaker is open again");
         settle(135, false);
         settle(136, false);
         settle(137, true);
-        assert!(breakers.enter(&spec, at(137)).is_ok(), "the breaker is closed until the second failure");
+        assert!(breakers.acquire(&spec, at(137)).is_ok(), "the breaker is closed until the second failure");
     }
 
     #[test]
@@ -165,14 +165,14 @@ mod tests {
         let (breakers, now) = (Breakers::default(), Instant::now());
         let (open, failed) = (named("open"), named("failed"));
         for spec in [&open, &open, &failed] {
-            breakers.enter(spec, now).unwrap().settle(true, now);
+            breakers.acquire(spec, now).unwrap().record(true, now);
         }
-        for number in 0..MOST {
-            breakers.enter(&named(&number.to_string()), now).unwrap().settle(false, now);
+        for number in 0..MAX_BREAKERS {
+            breakers.acquire(&named(&number.to_string()), now).unwrap().record(false, now);
         }
-        assert!(breakers.lock().len() <= MOST);
-        assert!(breakers.enter(&open, now).is_err());
-        breakers.enter(&failed, now).unwrap().settle(true, now);
-        assert!(breakers.enter(&failed, now).is_err(), "the first failure still counts");
+        assert!(breakers.lock().len() <= MAX_BREAKERS);
+        assert!(breakers.acquire(&open, now).is_err());
+        breakers.acquire(&failed, now).unwrap().record(true, now);
+        assert!(breakers.acquire(&failed, now).is_err(), "the first failure still counts");
     }
 }
