@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use registry_core::spec::{CircuitBreaker, Operation, Predicate, Retry, Timeout};
-use retry_backoff::varied;
+use retry_backoff::jittered_by;
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio::time::{sleep, timeout};
@@ -42,7 +42,7 @@ impl Run {
             }
             self.await_compensations().await;
             let delay = retry.backoff.delay(attempt);
-            sleep(retry.jitter.map_or(delay, |jitter| varied(delay, jitter))).await;
+            sleep(retry.jitter.map_or(delay, |jitter| jittered_by(delay, jitter))).await;
             attempt += 1;
         }
     }

@@ -15,6 +15,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use atomic_file::with_suffix;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -74,7 +75,7 @@ pub(super) enum StartResult {
 
 /// The journal lies beside the cache, whose lock excludes other gateways.
 fn journal_path(cache: &Path) -> PathBuf {
-    journal::beside(cache, ".sagas")
+    with_suffix(cache, ".sagas")
 }
 
 impl Sagas {

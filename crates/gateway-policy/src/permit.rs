@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use registry_core::Key;
 
-use super::{Access, RuntimeValidation};
+use crate::{Access, RuntimeValidation};
 
 /// Permission for one request to one upstream.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use retry_backoff::{Backoff, jittered, spread};
+use retry_backoff::{Backoff, full_jitter, jittered};
 use tokio_util::sync::CancellationToken;
 use tonic::{
     metadata::MetadataValue,
@@ -53,12 +53,12 @@ impl Follower {
             let longer = self.note(&mut who, address, &outcome.ended);
             refused += usize::from(longer.is_some());
             let wait = if failed < self.addresses.len() {
-                spread(self.timing.retry_first)
+                full_jitter(self.timing.retry_first * 2)
             } else {
                 // One that only lags, as a relay may, is no reason to stay away from the others.
                 let longer = longer.filter(|_| refused == failed);
                 (failed, refused) = (0, 0);
-                longer.unwrap_or_else(|| backoff.wait_spread())
+                longer.unwrap_or_else(|| backoff.next_spread_delay())
             };
             let parked = async {
                 match outcome.parked {

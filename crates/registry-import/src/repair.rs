@@ -9,7 +9,7 @@ use registry_core::limits;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Draft, Imported};
+use crate::Draft;
 
 /// One thing that was not right.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
@@ -41,6 +41,17 @@ pub struct Unlisted {
     pub person: usize,
     /// Of those that the import made.
     pub import: usize,
+}
+
+/// What an import made of its input.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Imported {
+    /// The documents.
+    pub draft: Draft,
+    /// What was changed, and what a person must do; pointers lead into the input.
+    pub repairs: Vec<Repair>,
+    /// How many more there are.
+    pub unlisted: Unlisted,
 }
 
 /// Collects repairs, each once: so many for people, so many that were made, and counts the rest.

@@ -3,13 +3,14 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use registry_core::{ChainHash, Revision};
+use retry_backoff::jittered_by;
 use tokio::time::{sleep, timeout};
 
 use super::{
     Error, Feed, Message, Piece, Place, Shared, admission::Turn, outbox::Outbox, roster::Seat,
     snapshot::Snapshot,
 };
-use crate::{access::Caller, jitter, metrics};
+use crate::{access::Caller, metrics};
 
 /// How long a turn at a snapshot lasts; what is not told by then is told without one.
 const TURN: Duration = Duration::from_secs(2);
@@ -111,7 +112,7 @@ impl Teller {
 
     /// How long a follower is told nothing at most.
     pub(super) fn progress_interval(&self) -> Duration {
-        jitter::around(self.feed.config.progress_interval)
+        jittered_by(self.feed.config.progress_interval, 0.1)
     }
 
     /// Why nothing more can be told, when that happens.

@@ -8,13 +8,11 @@
 use std::{future::Future, time::Duration};
 
 use registry_core::{Catalog, ChainHash, Revision, SealedCommit};
+use retry_backoff::jittered_by;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Error, waiting::Request};
-use crate::{
-    jitter,
-    store::{self, AppendError, CommitEvent, Hold, Store},
-};
+use crate::store::{self, AppendError, CommitEvent, Hold, Store};
 
 const PAUSE: Duration = Duration::from_millis(200);
 const PAGE: usize = 256;
@@ -116,7 +114,7 @@ impl Log {
             if Instant::now() > give_up {
                 return Appended::Failed(Error::OutcomeUnknown, error);
             }
-            sleep(jitter::around(PAUSE)).await;
+            sleep(jittered_by(PAUSE, 0.1)).await;
         }
     }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use registry_core::{ChainHash, SealedCommit, Timestamp};
+use retry_backoff::{full_jitter, jittered_by};
 use tokio::{
     sync::{mpsc, watch},
     time::sleep,
@@ -22,7 +23,7 @@ use super::{
 use crate::{
     clock::Clock,
     feed::Hub,
-    jitter, metrics,
+    metrics,
     store::{self, Hold},
 };
 
@@ -113,7 +114,7 @@ impl Writer {
 
     fn pause(&self) -> Duration {
         let is_lost = self.database.borrow().refusal().is_some();
-        jitter::around(if is_lost { RETRY } else { self.poll_interval() })
+        jittered_by(if is_lost { RETRY } else { self.poll_interval() }, 0.1)
     }
 
     /// Decides and stores a group from the front of the queue, again while others come first.
@@ -121,7 +122,7 @@ impl Writer {
         let attempts = self.config.write_attempts.max(1);
         for attempt in 0..attempts {
             if attempt > 0 {
-                sleep(jitter::up_to(BACKOFF)).await;
+                sleep(full_jitter(BACKOFF)).await;
             }
             let hold = self.hold_if_losing(attempt).await;
             if let Progress::Done = self.attempt(queue, hold).await {

@@ -5,28 +5,25 @@
 //! never acknowledged and is truncated. Complete lines that are damaged are reported, and the file
 //! is copied aside.
 
-mod replace;
-mod size;
-
 use std::{
     borrow::Cow,
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
-    sync::{Arc, atomic::Ordering, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
     thread,
 };
 
+use atomic_file::{Access, with_suffix};
 use gateway_protocol::jsonrpc;
 use registry_core::Digest;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-pub(super) use self::replace::beside;
-use self::{
-    replace::replace,
-    size::{MIN_REWRITE_BYTES, JournalSize},
-};
 use crate::{
     clock::now_ms,
     history::{SagaStart, Event, History},
@@ -39,6 +36,31 @@ const MAX_BATCH: usize = 1_000;
 /// Maximum nesting of a new line. A rewritten line is a few levels deeper, and 127 levels can be
 /// read.
 const MAX_DEPTH: usize = 115;
+
+/// Below this size the file is not rewritten, in bytes.
+const MIN_REWRITE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The size of the journal in bytes.
+#[derive(Debug)]
+pub(super) struct JournalSize {
+    now: AtomicU64,
+    /// The threshold for a rewrite.
+    pub(in crate::sagas) threshold: AtomicU64,
+}
+
+impl JournalSize {
+    fn new(length: u64) -> Arc<Self> {
+        Arc::new(Self { now: length.into(), threshold: MIN_REWRITE_BYTES.into() })
+    }
+
+    fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    fn grow(&self, by: usize) {
+        self.now.fetch_add(by as u64, Ordering::Relaxed);
+    }
+}
 
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -165,7 +187,7 @@ impl Journal {
         let content = match fs::read(path) {
             Ok(content) => content,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                replace(path, b"")?;
+                atomic_file::replace(path, b"", Access::OwnerOnly)?;
                 Vec::new()
             }
             Err(e) => return Err(e),
@@ -220,8 +242,8 @@ impl Journal {
 }
 
 fn keep_aside(path: &Path, content: &[u8], damaged: &[usize]) -> io::Result<()> {
-    let aside = beside(path, &format!(".damaged-{}", now_ms()));
-    replace(&aside, content)?;
+    let aside = with_suffix(path, &format!(".damaged-{}", now_ms()));
+    atomic_file::replace(&aside, content, Access::OwnerOnly)?;
     tracing::error!(
         path = %path.display(), lines = ?damaged, kept = %aside.display(),
         "the saga journal has damaged lines and was copied aside; sagas whose first line is damaged \
@@ -302,7 +324,7 @@ impl Writer {
             let entry = Entry { saga: (&*saga).into(), at_ms, what };
             append(&entry.json(), &mut content);
         }
-        if let Err(error) = replace(&self.path, &content) {
+        if let Err(error) = atomic_file::replace(&self.path, &content, Access::OwnerOnly) {
             tracing::warn!("cannot rewrite the saga journal, which keeps growing: {error}");
         }
         // Continues with the file that has the name now, in its whole length.

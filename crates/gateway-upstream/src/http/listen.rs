@@ -61,7 +61,7 @@ pub(super) async fn forever(link: &HttpLink, subscriptions: &Subscriptions) {
             backoff.reset();
         }
         tokio::select! {
-            () = tokio::time::sleep(backoff.wait()) => {}
+            () = tokio::time::sleep(backoff.next_delay()) => {}
             () = subscriptions.other_than(&wanted) => {}
         }
     }
@@ -215,7 +215,7 @@ pub(super) async fn own(
                 return; // there is no such stream
             }
             let _ = follow(response.into_body(), &way, (&session, Whom::Caller)).await;
-            tokio::time::sleep(backoff.wait()).await;
+            tokio::time::sleep(backoff.next_delay()).await;
         }
     };
     ended.run_until_cancelled(follow).await;

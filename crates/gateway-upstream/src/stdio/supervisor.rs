@@ -116,7 +116,7 @@ impl Supervisor {
             if started_at.elapsed() >= self.plan.timing.stable {
                 backoff.reset();
             }
-            let wait = backoff.wait();
+            let wait = backoff.next_delay();
             tracing::warn!(
                 target.server = %self.plan.server, reason = %how, remedy, wait_ms = wait.as_millis(),
                 "a child process is started again"

@@ -9,13 +9,12 @@ use std::{
     time::Duration,
 };
 
+use retry_backoff::jittered_by;
 use sqlx::{Connection as _, PgConnection, PgPool, postgres::PgConnectOptions};
 use tokio::{
     sync::Notify,
     time::{sleep, timeout},
 };
-
-use crate::jitter;
 
 /// How long one server may take to answer.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -87,9 +86,9 @@ impl Hosts {
                     let _ = connection.close().await;
                     break;
                 }
-                sleep(jitter::around(PAUSE)).await;
+                sleep(jittered_by(PAUSE, 0.1)).await;
             }
-            sleep(jitter::around(PAUSE)).await;
+            sleep(jittered_by(PAUSE, 0.1)).await;
         }
     }
 }

@@ -151,10 +151,10 @@ fn failed_write_is_retried_at_acknowledged_length() {
     assert_eq!(fs::read(&path).unwrap(), whole);
 
     // The current file stays if no new one can be written.
-    fs::create_dir(beside(&path, ".tmp")).unwrap();
+    fs::create_dir(with_suffix(&path, ".tmp")).unwrap();
     writer.replace(kept());
     assert_eq!((fs::read(&path).unwrap(), writer.size.now()), (whole.clone(), whole.len() as u64));
-    fs::remove_dir(beside(&path, ".tmp")).unwrap();
+    fs::remove_dir(with_suffix(&path, ".tmp")).unwrap();
     writer.replace(kept());
     assert!(fs::read(&path).unwrap().len() < whole.len());
     assert_eq!(writer.size.now(), fs::metadata(&path).unwrap().len());
