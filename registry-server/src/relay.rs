@@ -19,7 +19,7 @@ use std::{
 };
 
 use registry_core::{Catalog, Revision, Timestamp, checkpoint::VerifierKey};
-use registry_follow::{Follower, Heard};
+use registry_follow::{Follower, StreamStatus};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -191,16 +191,16 @@ impl Relay {
     }
 
     /// Notes how the registry's stream is.
-    fn note(&self, heard: Heard<'_>) {
+    fn note(&self, heard: StreamStatus<'_>) {
         let now = match heard {
             // The server between may be there, and its registry as silent as a stream that is dead.
-            Heard::Live if self.contact.age() < self.follower.timing.silence => None,
-            Heard::Live => Some(format!(
+            StreamStatus::Live if self.contact.age() < self.follower.timing.silence => None,
+            StreamStatus::Live => Some(format!(
                 "{} is a relay too, and has not heard of the registry for a while",
                 self.upstream()
             )),
-            Heard::Nacked => return,
-            Heard::Down(reason) | Heard::NoRoom(reason) | Heard::Refused(reason) => {
+            StreamStatus::Nacked => return,
+            StreamStatus::Down(reason) | StreamStatus::ScopeLimit(reason) | StreamStatus::Rejected(reason) => {
                 Some(reason.to_owned())
             }
         };

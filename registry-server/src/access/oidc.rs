@@ -48,7 +48,7 @@ impl Oidc {
         ask: Ask,
     ) -> Result<Principal, Denied> {
         let invalid = |why: String| Denied::Invalid(format!("jwt: {why}"));
-        let unknown = if ask == Ask::Yes { UnknownKey::Look } else { UnknownKey::Refuse };
+        let unknown = if ask == Ask::Yes { UnknownKey::Refetch } else { UnknownKey::Reject };
         let claims = self.verifier.verify(token, unknown).await.map_err(invalid)?;
         let principal = self.claims.principal(&claims, address).map_err(invalid)?;
         Ok(Principal { until: end(&claims), ..principal })

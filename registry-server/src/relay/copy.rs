@@ -8,7 +8,7 @@ use std::{
 };
 
 use registry_core::{Attestation, Catalog, Revision, chain::Position, follower::CacheState};
-use registry_follow::{Follow, Heard, News, Refusal, RegistryClock, Taken, told_age};
+use registry_follow::{Follow, StreamStatus, FollowerMessage, RejectedMessage, RegistryClock, MessageEffect, parse_age};
 use registry_proto::{
     convert::{self, chain_hash, sealed_commit},
     v1::{Ack, Delta, Hello, Progress, SyncResponse, Welcome, sync_response::Message},
@@ -58,30 +58,30 @@ impl Copy {
         Self { relay, hub, store, importer, ahead, waiting, is_current, clock, kept_at }
     }
 
-    fn refused(&self, message: &dyn ToString) -> Refusal {
-        Refusal::new(self.next_revision(), message)
+    fn refused(&self, message: &dyn ToString) -> RejectedMessage {
+        RejectedMessage::new(self.next_revision(), message)
     }
 
-    fn welcome(&self, Welcome { key }: &Welcome) -> Result<Taken, Refusal> {
+    fn welcome(&self, Welcome { key }: &Welcome) -> Result<MessageEffect, RejectedMessage> {
         if *key == self.relay.key().to_string() {
-            return Ok(Taken::Part);
+            return Ok(MessageEffect::Partial);
         }
         let message =
             format!("it is known by the key {key}, this relay follows {}", self.relay.key());
-        Err(Refusal { is_final: true, ..self.refused(&message) })
+        Err(RejectedMessage { is_final: true, ..self.refused(&message) })
     }
 
-    async fn delta(&mut self, delta: Delta, signed: Option<Attestation>) -> Result<Taken, Refusal> {
+    async fn delta(&mut self, delta: Delta, signed: Option<Attestation>) -> Result<MessageEffect, RejectedMessage> {
         let sealed = sealed_commit(&self.ahead.chain(), delta).map_err(|e| self.refused(&e))?;
         let mut next = self.ahead.clone();
         next.apply(&sealed).map_err(|e| self.refused(&e))?;
         if let Err(e) = self.waiting.push(sealed).await {
             let is_final = matches!(e, NotStaged::Full { .. });
-            return Err(Refusal { is_final, ..self.refused(&e) });
+            return Err(RejectedMessage { is_final, ..self.refused(&e) });
         }
         self.ahead = next;
         if signed.is_none() {
-            return Ok(Taken::Part);
+            return Ok(MessageEffect::Partial);
         }
         let age = signed.as_ref().and_then(|signed| self.clock.age_of(signed.time));
         self.arrived(signed, age.filter(|_| self.is_current)).await
@@ -91,7 +91,7 @@ impl Copy {
         &mut self,
         Progress { revision, chain, content: _, age_ms }: Progress,
         signed: Option<Attestation>,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<MessageEffect, RejectedMessage> {
         let chain = chain_hash(&chain).map_err(|e| self.refused(&e))?;
         if (Revision(revision), chain) != (self.ahead.revision(), self.ahead.chain()) {
             let held = self.ahead.revision();
@@ -101,11 +101,11 @@ impl Copy {
             return Err(self.refused(&message));
         }
         // A relay in between that knows nothing is no word of the registry.
-        let age = told_age(age_ms);
+        let age = parse_age(age_ms);
         self.is_current = age.is_some();
         let taken = self.arrived(signed, age).await?;
         if let (Some(signed), Some(age)) = (self.ahead.attestation(), age) {
-            self.clock.told(signed.time, age);
+            self.clock.record(signed.time, age);
         }
         Ok(taken)
     }
@@ -115,12 +115,12 @@ impl Copy {
         &mut self,
         signed: Option<Attestation>,
         age: Option<Duration>,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<MessageEffect, RejectedMessage> {
         let key = self.relay.key();
         let signed =
             signed.ok_or_else(|| self.refused(&"a state without the registry's signature"))?;
         if let Err(e) = signed.verify(&self.ahead, key) {
-            return Err(Refusal { is_final: true, ..self.refused(&e) });
+            return Err(RejectedMessage { is_final: true, ..self.refused(&e) });
         }
         self.ahead = self.ahead.clone().attested(Some(signed));
         if let Some(age) = age {
@@ -132,7 +132,7 @@ impl Copy {
                 self.keep(signed, false).await;
                 self.hub.renew(self.ahead.clone());
             }
-            return Ok(Taken::Current);
+            return Ok(MessageEffect::Current);
         }
         self.keep(signed, true).await;
         let nothing = self.nothing_waits();
@@ -141,12 +141,12 @@ impl Copy {
             // Another relay of the same database may have stored the same first.
             if self.hub.chain_at(self.ahead.revision()) == Some(self.ahead.chain()) {
                 self.hub.renew(self.ahead.clone());
-                return Ok(Taken::Applied);
+                return Ok(MessageEffect::Applied);
             }
             self.begin_anew();
             return Err(self.refused(&format!("the relay cannot store it: {error}")));
         }
-        Ok(Taken::Applied)
+        Ok(MessageEffect::Applied)
     }
 
     /// Stores all that has waited, and publishes the state after it.
@@ -200,10 +200,8 @@ impl Follow for Copy {
         hello(&self.relay.name, Some(&Position::of(&self.ahead)))
     }
 
-    async fn take(
-        &mut self,
-        SyncResponse { message, attestation }: SyncResponse,
-    ) -> Result<Taken, Refusal> {
+    async fn apply(&mut self, SyncResponse { message, attestation }: SyncResponse,
+    ) -> Result<MessageEffect, RejectedMessage> {
         let signed = attestation.map(Attestation::try_from).transpose();
         let signed = signed.map_err(|e| self.refused(&e))?;
         match message {
@@ -224,22 +222,22 @@ impl Follow for Copy {
         Ack { applied_revision: revision, persisted_revision: revision, cache_state, cache_problem }
     }
 
-    async fn news(&mut self) -> News {
+    async fn next_message(&mut self) -> FollowerMessage {
         std::future::pending().await
     }
 
-    fn heard(&mut self, heard: Heard<'_>) {
+    fn on_status(&mut self, status: StreamStatus<'_>) {
         // What the registry does not know may be what is not signed.
-        if let Heard::Nacked | Heard::Refused(_) = heard {
+        if let StreamStatus::Nacked | StreamStatus::Rejected(_) = status {
             self.begin_anew();
         }
         // Until the registry has said how old its word is, nobody knows.
-        if heard != Heard::Live || self.is_current {
-            self.relay.note(heard);
+        if status != StreamStatus::Live || self.is_current {
+            self.relay.note(status);
         }
     }
 
-    fn anew(&self) -> &'static str {
+    fn reset_advice(&self) -> &'static str {
         "stop the relay and start it again with a new database, or correct `--follow`"
     }
 }

@@ -1,7 +1,7 @@
 //! Hearing of which registry a new relay is to be the copy, before it has a database of that.
 
 use registry_core::{Revision, checkpoint::VerifierKey};
-use registry_follow::{Follow, Follower, Heard, News, Refusal, Taken};
+use registry_follow::{Follow, Follower, StreamStatus, FollowerMessage, RejectedMessage, MessageEffect};
 use registry_proto::v1::{Ack, Hello, SyncResponse, sync_response::Message};
 use tokio_util::sync::CancellationToken;
 
@@ -28,12 +28,12 @@ impl Follow for Asking<'_> {
         super::copy::hello(self.name, None)
     }
 
-    async fn take(&mut self, said: SyncResponse) -> Result<Taken, Refusal> {
-        let refused = |message: &dyn ToString| Refusal::new(Revision(1), message);
+    async fn apply(&mut self, message: SyncResponse) -> Result<MessageEffect, RejectedMessage> {
+        let refused = |message: &dyn ToString| RejectedMessage::new(Revision(1), message);
         let Some(Message::Welcome(welcome)) = said.message else {
             // The stream goes on until it is dropped.
             if self.heard.is_some() {
-                return Ok(Taken::Part);
+                return Ok(MessageEffect::Partial);
             }
             return Err(refused(
                 &"it does not say which registry it is; is it older than this relay?",
@@ -41,7 +41,7 @@ impl Follow for Asking<'_> {
         };
         *self.heard = Some(welcome.key.parse().map_err(|e| refused(&e))?);
         self.done.cancel();
-        Ok(Taken::Part)
+        Ok(MessageEffect::Partial)
     }
 
     fn next_revision(&self) -> Revision {
@@ -52,12 +52,12 @@ impl Follow for Asking<'_> {
         Ack::default()
     }
 
-    async fn news(&mut self) -> News {
+    async fn next_message(&mut self) -> FollowerMessage {
         std::future::pending().await
     }
 
-    fn heard(&mut self, heard: Heard<'_>) {
-        if let Heard::Down(reason) | Heard::NoRoom(reason) | Heard::Refused(reason) = heard {
+    fn on_status(&mut self, status: StreamStatus<'_>) {
+        if let StreamStatus::Down(reason) | StreamStatus::ScopeLimit(reason) | StreamStatus::Rejected(reason) = status {
             tracing::warn!("waiting for the registry to say which it is: {reason}");
         }
     }

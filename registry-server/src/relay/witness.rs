@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use registry_core::{Attestation, Revision, Scope, attestation::Statement, chain::Position};
-use registry_follow::{Follow, Heard, News, Refusal, Taken, shortened};
+use registry_follow::{Follow, StreamStatus, FollowerMessage, RejectedMessage, MessageEffect, shortened};
 use registry_proto::{
     convert,
     v1::{Ack, Hello, SyncResponse, sync_response::Message},
@@ -58,11 +58,9 @@ impl Follow for Witness {
         }
     }
 
-    async fn take(
-        &mut self,
-        SyncResponse { message, attestation }: SyncResponse,
-    ) -> Result<Taken, Refusal> {
-        let refused = |message: &dyn ToString| Refusal::new(Revision(0), message);
+    async fn apply(&mut self, SyncResponse { message, attestation }: SyncResponse,
+    ) -> Result<MessageEffect, RejectedMessage> {
+        let refused = |message: &dyn ToString| RejectedMessage::new(Revision(0), message);
         let Some(Message::Step(step)) = message else {
             return Err(refused(&"not a step, and only those carry signatures of scopes"));
         };
@@ -81,7 +79,7 @@ impl Follow for Witness {
         attestation.verify_statement(&statement, &self.relay.key).map_err(|e| refused(&e))?;
         let word = Word { place: (*revision, *chain), content: step.content, attestation };
         self.said.send_replace(Said { word: Some(word), no_room: None });
-        Ok(Taken::Applied)
+        Ok(MessageEffect::Applied)
     }
 
     fn next_revision(&self) -> Revision {
@@ -93,19 +91,19 @@ impl Follow for Witness {
         Ack { applied_revision: revision, ..Ack::default() }
     }
 
-    async fn news(&mut self) -> News {
+    async fn next_message(&mut self) -> FollowerMessage {
         std::future::pending().await
     }
 
-    fn heard(&mut self, heard: Heard<'_>) {
-        match heard {
-            Heard::Live => self.problem = None,
-            Heard::Nacked => {}
-            Heard::NoRoom(reason) => {
+    fn on_status(&mut self, status: StreamStatus<'_>) {
+        match status {
+            StreamStatus::Live => self.problem = None,
+            StreamStatus::Nacked => {}
+            StreamStatus::ScopeLimit(reason) => {
                 self.missing(reason);
                 self.no_room(Some(shortened(reason, REASON_BYTES).into()));
             }
-            Heard::Down(reason) | Heard::Refused(reason) => {
+            StreamStatus::Down(reason) | StreamStatus::Rejected(reason) => {
                 self.missing(reason);
                 self.no_room(None);
             }
