@@ -10,7 +10,7 @@ use serde_json::Value;
 const BYTES: usize = 1 << 15;
 
 fuzz_target!(|data: &[u8]| {
-    let Ok(message) = parse(data, Limits::of_bytes(BYTES)) else { return };
+    let Ok(message) = parse(data, Limits::with_max_bytes(BYTES)) else { return };
     assert!(data.len() <= BYTES);
     let value: Value = serde_json::from_slice(data).expect("what is accepted is JSON");
     assert_eq!(value["jsonrpc"], "2.0");

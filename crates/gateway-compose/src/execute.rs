@@ -53,7 +53,7 @@ fn to_result(
     // The result contains the value twice: as structured content and as text.
     reserve(2 * text.len()).map_err(|error| Failure::new("", Cause::BufferLimit(error)))?;
     let mut out = ObjectWriter::with_capacity(256);
-    content::say_json(&text, &mut out);
+    content::write_json_value(&text, &mut out);
     let result = RawValue::from_string(out.finish_string())
         .map_err(|_| Failure::new("", Cause::Unserializable))?;
     // The limit applies to one of the two copies.

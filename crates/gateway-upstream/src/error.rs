@@ -155,7 +155,7 @@ pub enum Breach {
     Closed,
     /// The answer is no JSON-RPC response.
     #[error("the answer is no response: {0}")]
-    Garbage(#[from] gateway_protocol::jsonrpc::Invalid),
+    Garbage(#[from] gateway_protocol::jsonrpc::InvalidMessage),
     /// The answer is a response to something else.
     #[error("the answer belongs to another request")]
     WrongId,

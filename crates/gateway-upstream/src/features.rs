@@ -26,7 +26,7 @@ pub struct Features {
     resources: Entries,
     templates: Entries,
     about: About,
-    takes_tasks: bool,
+    supports_tasks: bool,
     prefix: Option<Prefix>,
 }
 
@@ -50,8 +50,8 @@ impl PartialEq for Features {
 
 impl Features {
     pub(super) fn of(about: About, prefix: Prefix) -> Self {
-        let takes_tasks = about.capabilities.takes_tasks();
-        Self { about, takes_tasks, prefix: Some(prefix), ..Self::default() }
+        let supports_tasks = about.capabilities.supports_tasks();
+        Self { about, supports_tasks, prefix: Some(prefix), ..Self::default() }
     }
 
     /// The prefix of the target that has them.
@@ -92,8 +92,8 @@ impl Features {
     }
 
     /// Whether calls of its tools can be tasks as in 2025-11-25.
-    pub fn takes_tasks(&self) -> bool {
-        self.takes_tasks
+    pub fn supports_tasks(&self) -> bool {
+        self.supports_tasks
     }
 
     /// What the target says that it can do: `completions`, `logging` …

@@ -125,7 +125,7 @@ mod tests {
 
     fn reply(outcome: &str) -> Reply {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,{outcome}}}"#);
-        let Ok(Message::Response(response)) = parse(body.as_bytes(), Limits::of_bytes(1000)) else {
+        let Ok(Message::Response(response)) = parse(body.as_bytes(), Limits::with_max_bytes(1000)) else {
             panic!("{body}")
         };
         response.outcome.into()

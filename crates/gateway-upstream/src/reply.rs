@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use gateway_protocol::{
-    jsonrpc::{Object, Outcome, code, read_object},
+    jsonrpc::{Object, ResponsePayload, code, read_object},
     mcp::{Era, Method, RawResult, ResultType, RpcError, TASKS},
 };
 use serde::{Deserialize, de::IgnoredAny};
@@ -46,7 +46,7 @@ pub(super) fn read_result(
         None => ResultType::Absent,
         Some("complete") => ResultType::Complete,
         Some("input_required") if method.may_need_input() => ResultType::InputRequired,
-        Some("task") if request.context.capabilities.knows(TASKS) => ResultType::Task,
+        Some("task") if request.context.capabilities.has_extension(TASKS) => ResultType::Task,
         Some(_) => return Err(Breach::ResultType.into()),
     };
     let is_error = steering.is_error.unwrap_or(false);
@@ -66,11 +66,11 @@ pub(super) enum Reply {
     Error(RpcError),
 }
 
-impl From<Outcome<'_>> for Reply {
-    fn from(outcome: Outcome<'_>) -> Self {
+impl From<ResponsePayload<'_>> for Reply {
+    fn from(outcome: ResponsePayload<'_>) -> Self {
         match outcome {
-            Outcome::Result(raw) => Self::Result(raw.to_owned()),
-            Outcome::Error(error) => Self::Error(error.into()),
+            ResponsePayload::Result(raw) => Self::Result(raw.to_owned()),
+            ResponsePayload::Error(error) => Self::Error(error.into()),
         }
     }
 }

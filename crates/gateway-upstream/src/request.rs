@@ -92,6 +92,6 @@ impl Context {
 
     /// Returns the context without support for tasks, whose results would bypass the projection.
     pub fn without_tasks(&self) -> Self {
-        Self { capabilities: self.capabilities.without(TASKS), ..self.clone() }
+        Self { capabilities: self.capabilities.without_extension(TASKS), ..self.clone() }
     }
 }

@@ -96,7 +96,7 @@ impl Verifier {
         &self.settings
     }
 
-    /// Creates a verifier and keeps its keys fresh as long as it is used. A file must be readable
+    /// Creates a verifier and keeps its keys fresh until it is dropped. A file must be readable
     /// now; a URL may become reachable later.
     pub async fn open(settings: Settings) -> Result<Arc<Self>, InvalidFile> {
         let (keys, last_refresh) = match (settings.source.read().await, &settings.source) {

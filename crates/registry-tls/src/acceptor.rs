@@ -19,7 +19,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{Fresh, InvalidFile, file::File, fresh::Source};
 
-/// Interval in which one rejected certificate is logged; others are only counted.
+/// Interval between log lines; one rejected certificate is logged; others are only counted.
 const TOLD: Duration = Duration::from_secs(1);
 /// Number of log lines that may come at once.
 const TOLD_AT_ONCE: u32 = 20;
@@ -64,7 +64,7 @@ pub struct Counts {
 pub struct Acceptor {
     current: Fresh<ServerConfig>,
     refused: fn(),
-    /// The time at which the log budget is full again.
+    /// The time when the log budget is full again.
     told: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -87,7 +87,7 @@ impl ServerFiles {
 }
 
 impl Acceptor {
-    /// Creates an acceptor and reloads changed files as long as it is used. Must be called inside a
+    /// Creates an acceptor and reloads changed files until it is dropped. Must be called inside a
     /// Tokio runtime.
     pub fn open(files: ServerFiles, counts: Counts) -> Result<Self, InvalidFile> {
         let Counts { changed, refused } = counts;

@@ -25,7 +25,7 @@ impl ClientFiles {
         self.read()?.client().map(drop)
     }
 
-    /// Builds the configuration and reloads changed files as long as it is used. Must be called
+    /// Builds the configuration and reloads changed files until it is dropped. Must be called
     /// inside a Tokio runtime.
     pub fn open(self, changed: fn(&'static str)) -> Result<Fresh<ClientConfig>, InvalidFile> {
         Fresh::open(Source { read: move || self.read(), make: Read::client, changed })

@@ -28,9 +28,9 @@ impl Follow for Asking<'_> {
         super::copy::hello(self.name, None)
     }
 
-    async fn apply(&mut self, message: SyncResponse) -> Result<MessageEffect, RejectedMessage> {
+    async fn apply(&mut self, response: SyncResponse) -> Result<MessageEffect, RejectedMessage> {
         let refused = |message: &dyn ToString| RejectedMessage::new(Revision(1), message);
-        let Some(Message::Welcome(welcome)) = said.message else {
+        let Some(Message::Welcome(welcome)) = response.message else {
             // The stream goes on until it is dropped.
             if self.heard.is_some() {
                 return Ok(MessageEffect::Partial);

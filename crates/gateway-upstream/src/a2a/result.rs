@@ -69,20 +69,20 @@ fn of_text(words: &str, text: Text) -> String {
         return structured(words);
     }
     let mut result = ObjectWriter::with_capacity(2 * words.len() + 64);
-    result.raw("content", &content::of_text(words)).string("structuredContent", words);
+    result.raw("content", &content::text_content(words)).string("structuredContent", words);
     result.finish_string()
 }
 
 fn structured(data: &str) -> String {
     let mut result = ObjectWriter::with_capacity(2 * data.len() + 64);
-    content::say_json(data, &mut result);
+    content::write_json_value(data, &mut result);
     result.finish_string()
 }
 
 fn failed(state: &str, said: &str) -> String {
     let said = if said.is_empty() { String::new() } else { format!(": {said}") };
     let mut result = ObjectWriter::with_capacity(said.len() + 96);
-    let content = content::of_text(&format!("its task is {state}{said}"));
+    let content = content::text_content(&format!("its task is {state}{said}"));
     result.raw("content", &content).raw("isError", "true");
     result.finish_string()
 }

@@ -173,9 +173,9 @@ pub(super) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Err
 }
 
 fn read_response(body: &[u8], expected: Expected<'_>) -> Result<Reply, Error> {
-    match jsonrpc::parse(body, Limits::of_bytes(expected.limit_bytes)) {
+    match jsonrpc::parse(body, Limits::with_max_bytes(expected.limit_bytes)) {
         Ok(Message::Response(response)) => own_response(response, expected.id),
-        Ok(_) => Err(Breach::Garbage(jsonrpc::Invalid::Kind).into()),
+        Ok(_) => Err(Breach::Garbage(jsonrpc::InvalidMessage::Kind).into()),
         Err(error) => Err(Breach::Garbage(error).into()),
     }
 }
@@ -236,7 +236,7 @@ async fn read_events(
         }
         events.push(&chunk).map_err(|_| too_large())?;
         while let Some(data) = events.pop() {
-            match jsonrpc::parse(&data, Limits::of_bytes(expected.limit_bytes)) {
+            match jsonrpc::parse(&data, Limits::with_max_bytes(expected.limit_bytes)) {
                 Ok(Message::Response(response)) => {
                     let reply = own_response(response, expected.id)?;
                     finish(body);

@@ -243,7 +243,7 @@ async fn follow(
             let Some(session) = session.upgrade() else { return Ok(()) };
             let side = session.caller().filter(|_| whom == Whom::Caller);
             let ear = Ear { way, session: &session, side: side.as_ref() };
-            match jsonrpc::parse(&data, Limits::of_bytes(limit_bytes)) {
+            match jsonrpc::parse(&data, Limits::with_max_bytes(limit_bytes)) {
                 Ok(Message::Notification(notification)) => ear.notified(&notification).await,
                 Ok(Message::Request(request)) => ear.asked(&request),
                 // The graceful end of a subscription, or its refusal.

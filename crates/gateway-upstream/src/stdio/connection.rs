@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use gateway_protocol::{
-    jsonrpc::{self, Limits, Message, Outcome},
+    jsonrpc::{self, Limits, Message, ResponsePayload},
     mcp::{Era, Method},
 };
 use tokio::{
@@ -261,13 +261,13 @@ impl Connection {
             Line::Whole(line) => line,
             Line::TooLong { head, tail } => return self.receive_too_long(head, tail),
         };
-        match jsonrpc::parse(line, Limits::of_bytes(self.limit_bytes)) {
+        match jsonrpc::parse(line, Limits::with_max_bytes(self.limit_bytes)) {
             Ok(Message::Response(response)) => {
                 let id = response.id.and_then(|id| id.as_raw().parse().ok());
                 if let Some(waiting) = id.and_then(|id| self.take(id)) {
                     let result = match response.outcome {
-                        Outcome::Result(result) => Some(result),
-                        Outcome::Error(_) => None,
+                        ResponsePayload::Result(result) => Some(result),
+                        ResponsePayload::Error(_) => None,
                     };
                     self.questions.answered(waiting.asker, result);
                     if let Some(answer) = waiting.answer {

@@ -89,7 +89,7 @@ impl Target {
             (Catalogue::Resources, "resources"),
             (Catalogue::Templates, "resources"),
         ] {
-            if !features.capabilities().can(capability) {
+            if !features.capabilities().has(capability) {
                 continue;
             }
             let add = |page: &RawValue| features.add_page(what, page);

@@ -52,7 +52,7 @@ async fn answers_that_are_none() {
     let nested: Vec<u8> = [&nested[..], &[b'['; 10_000][..]].concat();
     assert!(matches!(
         breach(move |_| raw_reply(200, "application/json", &nested)).await,
-        Breach::Garbage(gateway_protocol::jsonrpc::Invalid::TooDeep { .. })
+        Breach::Garbage(gateway_protocol::jsonrpc::InvalidMessage::TooDeep { .. })
     ));
     let wrong_id = br#"{"jsonrpc":"2.0","id":999999,"result":{}}"#;
     assert_eq!(breach(json(wrong_id)).await, Breach::WrongId);
