@@ -46,12 +46,12 @@ use super::{
 use crate::TransportConfig;
 
 const VERSION: HeaderName = HeaderName::from_static("a2a-version");
-/// What an agent lists besides its skills, which are registered.
+/// The tool list of an agent: its skills are registered, not listed.
 const NO_TOOLS: &str = r#"{"tools":[]}"#;
-/// Most messages for whose answer nobody waits, but to see which task to cancel.
+/// Maximum abandoned messages whose response is still read, to learn the task id and cancel it.
 const UNHEARD: usize = 64;
 
-/// The way to one agent.
+/// The link to one agent.
 #[derive(Debug)]
 pub(super) struct AgentLink {
     way: Arc<Way>,
@@ -62,7 +62,7 @@ pub(super) struct AgentLink {
     stop: CancellationToken,
 }
 
-/// In whose name an exchange goes, and the headers of its trace.
+/// The subject and the trace headers of a request.
 #[derive(Debug, Clone, Default)]
 struct Manner {
     on_behalf: OnBehalf,
@@ -71,8 +71,8 @@ struct Manner {
 }
 
 impl AgentLink {
-    /// A link that does nothing until it is used, and waits for nothing long once it is stopped. Must be
-    /// called inside a runtime.
+    /// Creates a link without connecting. Once it is stopped, it does not wait long for responses.
+    /// Must be called inside a Tokio runtime.
     pub(super) fn new(
         (announcer, agent): (Arc<Announcer>, TargetId),
         transport: &TransportConfig,
@@ -89,13 +89,13 @@ impl AgentLink {
         })
     }
 
-    /// What the agent speaks, as far as it is known.
+    /// The version that the agent supports, if it is known.
     pub(super) fn speaks(&self) -> Option<&'static str> {
         self.dialect.load().as_deref().map(|dialect| dialect.name())
     }
 
-    /// Sends a message and waits for what comes of it, as a tool's result. What it lists shows only that
-    /// it is there. An agent's own error is none about MCP, whatever its code.
+    /// Sends a message and returns the outcome as a tool result. Listing only checks that the agent
+    /// responds. Error codes of an agent are not MCP codes.
     pub(super) async fn request(
         self: &Arc<Self>,
         outgoing: &Outgoing<'_>,
@@ -111,7 +111,7 @@ impl AgentLink {
             self.find_dialect().await?;
             NO_TOOLS.to_owned()
         };
-        // What is written here is JSON.
+        // The writer produces JSON.
         let raw = RawValue::from_string(result).map_err(|_| Breach::Shape("SendMessage"))?;
         Ok((Reply::Result(raw), Era::Modern))
     }
@@ -143,8 +143,8 @@ impl AgentLink {
         }
     }
 
-    /// Sends a message, a second time only to one that refused it unread because it speaks something else
-    /// by now.
+    /// Sends a message. It is sent again only if the agent rejected it unprocessed because the
+    /// version it supports has changed.
     async fn send(
         self: &Arc<Self>,
         outbound: &Outbound<'_>,

@@ -1,7 +1,7 @@
-//! What upstreams say to everybody: that a list or a resource changed, and of which resources they will
-//! say so.
+//! Events that upstreams send to all clients: changed lists and resources, and the resources that
+//! they watch.
 //!
-//! A changed list is fetched before anybody is told, so that who asks at once gets the new one.
+//! A changed list is fetched before the event is published, so that clients get the new list.
 
 use std::{
     collections::BTreeSet,
@@ -21,15 +21,15 @@ use super::{
     subscriptions::{Subscriptions, Wanted},
 };
 
-/// Most announcements that wait for one listener; who is further behind compares what it knows.
+/// Maximum queued events per subscriber. A subscriber that lags compares its state instead.
 const QUEUE: usize = 256;
 
-/// Something that changed at an upstream.
+/// A change at an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announcement {
     /// The registered server.
     pub server: TargetId,
-    /// What changed.
+    /// The change.
     pub news: News,
 }
 
@@ -42,7 +42,7 @@ pub enum News {
     Prompts,
     /// The list of resources, or that of their templates.
     Resources,
-    /// A resource that somebody subscribed to; the upstream's own URI.
+    /// A watched resource, by the upstream's own URI.
     Updated(Arc<str>),
     /// The status of a task of 2025-11-25, under the upstream's own id.
     Task {
@@ -53,14 +53,14 @@ pub enum News {
     },
 }
 
-/// The lists that may change, as bits.
+/// The lists that can change, as bits.
 const LISTS: [(u8, &str, News); 3] = [
     (1, "notifications/tools/list_changed", News::Tools),
     (2, "notifications/prompts/list_changed", News::Prompts),
     (4, "notifications/resources/list_changed", News::Resources),
 ];
 
-/// Where announcements come together.
+/// The channel of the events of all upstreams.
 #[derive(Debug, Clone)]
 pub(super) struct Board(broadcast::Sender<Announcement>);
 
@@ -74,18 +74,18 @@ impl Board {
     }
 }
 
-/// Announces for one upstream.
+/// Publishes the events of one upstream.
 #[derive(Debug)]
 pub(super) struct Announcer {
     server: TargetId,
     board: Board,
     refresh: Notify,
-    /// Lists that were said to have changed and were not fetched since.
+    /// The changed lists that were not fetched yet.
     changed: AtomicU8,
     subscriptions: Arc<Subscriptions>,
-    /// The latest `subscriptions/listen`: its id, and what it asks for.
+    /// The id of the latest `subscriptions/listen` and the resources in it.
     listening: Mutex<Option<(u64, Wanted)>>,
-    /// The latest that was acknowledged.
+    /// The id of the latest acknowledged one.
     acknowledged: watch::Sender<Option<u64>>,
 }
 
@@ -95,13 +95,14 @@ impl Announcer {
         Self { server, board, refresh, changed, subscriptions, listening, acknowledged }
     }
 
-    /// Notes what is asked for by the `subscriptions/listen` of this id.
+    /// Records a `subscriptions/listen` request.
     pub(super) fn listening(&self, id: u64, wanted: &Wanted) {
         let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
         *listening = Some((id, wanted.clone()));
     }
 
-    /// The upstream says of which resources it will tell. What is said to an earlier request is void.
+    /// Handles the acknowledgement of the watched resources. Acknowledgements of earlier requests
+    /// are ignored.
     fn acknowledged(&self, Acknowledged { meta, notifications }: &Acknowledged) {
         let listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((id, wanted)) = &*listening
@@ -112,13 +113,13 @@ impl Announcer {
         }
     }
 
-    /// Resolves when the upstream has acknowledged the `subscriptions/listen` of this id.
+    /// Resolves when the upstream acknowledges the `subscriptions/listen` with this id.
     pub(super) async fn is_acknowledged(&self, id: u64) {
-        // The sender lives as long as this does.
+        // The sender is owned by `self`.
         let _ = self.acknowledged.subscribe().wait_for(|known| *known == Some(id)).await;
     }
 
-    /// Takes a notification, and says whether it is one for everybody.
+    /// Handles a notification. Returns whether it is meant for all clients.
     pub(super) fn hear(&self, method: &str, params: Option<&RawValue>) -> bool {
         if let Some((bit, ..)) = LISTS.iter().find(|(_, name, _)| *name == method) {
             self.changed.fetch_or(*bit, Ordering::SeqCst);
@@ -148,22 +149,22 @@ impl Announcer {
         true
     }
 
-    /// Asks for a fetch of the lists.
+    /// Requests a fetch of the lists.
     pub(super) fn refresh(&self) {
         self.refresh.notify_one();
     }
 
-    /// Resolves when the lists are to be fetched.
+    /// Resolves when a fetch was requested.
     pub(super) async fn refreshed(&self) {
         self.refresh.notified().await;
     }
 
-    /// What was said to have changed up to now.
+    /// The lists that have changed so far, as bits.
     pub(super) fn pending(&self) -> u8 {
         self.changed.swap(0, Ordering::SeqCst)
     }
 
-    /// Tells everybody, once the lists were fetched; after a failure they are to be fetched again.
+    /// Publishes the changes after a fetch. After a failed fetch they stay pending.
     pub(super) fn settle(&self, pending: u8, is_fetched: bool) {
         if !is_fetched {
             self.changed.fetch_or(pending, Ordering::SeqCst);
@@ -177,7 +178,7 @@ impl Announcer {
     }
 
     fn announce(&self, news: News) {
-        // Nobody may be listening.
+        // There may be no subscriber.
         let _ = self.board.0.send(Announcement { server: self.server.clone(), news });
     }
 }

@@ -1,5 +1,5 @@
-//! An attempt that one makes for all who need what comes of it: a handshake, a look at what an upstream
-//! speaks.
+//! Single flight: concurrent callers share one attempt and its failure, for a handshake or a
+//! version probe.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,17 +7,18 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::{error::Error, routing::TargetId};
 
-/// The attempts at one upstream.
+/// The shared attempts at one upstream.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     turn: AsyncMutex<()>,
-    /// How many failed, and the last one why.
+    /// The number of failures and the last error.
     failures: Mutex<(u64, Option<Arc<Error>>)>,
 }
 
 impl Attempts {
-    /// What is known, or else what an attempt gives, which is to make it known. Who waits for the attempt
-    /// of somebody else is told that it failed, and makes none: a queue of attempts would help nobody.
+    /// Returns the known value, or makes an attempt that stores it. Callers that waited for a
+    /// failed attempt get its error and make no attempt of their own, so that a queue of attempts
+    /// cannot build up.
     pub(super) async fn make<T>(
         &self,
         target: &TargetId,
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_waits_for_an_attempt_shares_its_failure_and_who_comes_later_makes_another() {
+    async fn single_flight_shares_failures_and_retries_later() {
         let (attempts, target) = (Attempts::default(), "server/s@1.0.0".parse().unwrap());
         let (count, known) = (AtomicU64::new(0), AtomicU64::new(0));
         let make = || {

@@ -1,6 +1,5 @@
-//! Sparing an upstream that fails, and its callers the wait: after some failures in a row, or where
-//! half of the last requests have failed, requests are refused at once, for a while; then one is
-//! let through, and what becomes of it decides.
+//! The circuit breaker of an upstream. It opens after consecutive failures, or if half of the
+//! recent requests failed, and rejects requests. Later one probe request decides whether it closes.
 
 use std::{
     sync::{
@@ -10,42 +9,42 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So many failures in a row open it.
+/// Consecutive failures that open the breaker.
 const FAILURES: u32 = 5;
-/// So many requests are looked back on.
+/// Number of recent requests that count.
 const WINDOW: u32 = 20;
-/// So many failures among them open it.
+/// Failures among the recent requests that open the breaker.
 const FAILURES_IN_WINDOW: u32 = WINDOW / 2;
-/// How long it stays open the first time; each further time twice as long.
+/// The time that the breaker stays open; it doubles each further time.
 const FIRST: Duration = Duration::from_secs(1);
-/// The longest that it stays open.
+/// The maximum time that the breaker stays open.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The breaker of one upstream.
+/// The circuit breaker of one upstream.
 #[derive(Debug, Default)]
 pub(super) struct Breaker(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What became of the last requests, the latest in the lowest bit; 1 is a failure.
+    /// The outcomes of the recent requests, the latest in the lowest bit; 1 is a failure.
     recent: u32,
-    /// How often it opened in a row.
+    /// How often the breaker opened in a row.
     opened: u32,
-    /// Until when nothing is let through.
+    /// The end of the open state.
     open_until: Option<Instant>,
-    /// A request that was let through to see decides.
+    /// Whether a probe request is running.
     is_probing: bool,
 }
 
-/// It is open.
+/// The circuit breaker is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the server has failed again and again and is spared for {} ms", .retry_after.as_millis())]
+#[error("the circuit breaker is open because the server keeps failing; retry in {} ms", .retry_after.as_millis())]
 pub struct Open {
-    /// When something is let through again.
+    /// The time until the next probe.
     pub retry_after: Duration,
 }
 
-/// A request that was let through; dropped without a word, it says nothing.
+/// Permission for one request. Dropping it without an outcome has no effect.
 #[derive(Debug)]
 pub(super) struct Passing {
     breaker: Arc<Breaker>,
@@ -53,7 +52,6 @@ pub(super) struct Passing {
 }
 
 impl Breaker {
-    /// Lets a request through, or not.
     pub(super) fn pass(self: &Arc<Self>) -> Result<Passing, Open> {
         let mut state = self.state();
         let Some(until) = state.open_until else {
@@ -71,14 +69,14 @@ impl Breaker {
         Passing { breaker: Arc::clone(self), is_probe: is_probe.into() }
     }
 
-    /// The upstream is known to be well. What became of single requests is not forgotten.
+    /// Closes the breaker after a successful check. The recorded outcomes stay.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.note(false);
         *state = State { recent: state.recent, ..State::default() };
     }
 
-    /// Whether it refuses requests now.
+    /// Whether requests are rejected now.
     pub(super) fn is_open(&self) -> bool {
         self.state().open_until.is_some()
     }
@@ -118,14 +116,14 @@ impl State {
 }
 
 impl Passing {
-    /// The upstream is seen to be alive while the request goes on; that is all a probe is for.
+    /// Records that the upstream is alive, which ends a probe early.
     pub(super) fn is_alive(&self) {
         if self.is_probe.swap(false, Ordering::Relaxed) {
             self.breaker.succeed(true);
         }
     }
 
-    /// Says what became of the request.
+    /// Records the outcome of the request.
     pub(super) fn end(&self, has_failed: bool) {
         let is_probe = self.is_probe.swap(false, Ordering::Relaxed);
         if has_failed {
@@ -138,7 +136,7 @@ impl Passing {
 
 impl Drop for Passing {
     fn drop(&mut self) {
-        // A probe whose caller went away: the next one may see.
+        // The caller of the probe disconnected, so the next request becomes the probe.
         if *self.is_probe.get_mut() {
             self.breaker.state().is_probing = false;
         }
@@ -160,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_in_a_row_open_it_and_a_success_between_does_not() {
+    fn consecutive_failures_open_the_breaker() {
         let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES - 1);
         breaker.pass().unwrap().end(false);
@@ -172,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_last_requests_open_it() {
+    fn failure_rate_opens_the_breaker() {
         let breaker = Arc::new(Breaker::default());
         for _ in 1..FAILURES_IN_WINDOW {
             fail(&breaker, 1);
@@ -183,35 +181,35 @@ mod tests {
         assert!(breaker.is_open());
         breaker.close();
         fail(&breaker, 1);
-        assert!(breaker.is_open(), "that it lists well does not undo what became of calls");
+        assert!(breaker.is_open(), "a successful list does not erase failed calls");
 
         let breaker = Arc::new(Breaker::default());
         for _ in 0..10 * WINDOW {
             fail(&breaker, 1);
             (0..2).for_each(|_| breaker.pass().unwrap().end(false));
         }
-        assert!(!breaker.is_open(), "one in three is not half");
+        assert!(!breaker.is_open(), "a third of the requests is below the limit");
     }
 
     #[test]
-    fn one_request_sees_whether_it_is_over() {
+    fn open_breaker_admits_one_probe() {
         let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES);
         wait_over(&breaker);
         let probe = breaker.pass().unwrap();
-        assert!(breaker.pass().is_err(), "one at a time");
+        assert!(breaker.pass().is_err(), "one probe at a time");
         probe.end(true);
-        assert!(breaker.pass().unwrap_err().retry_after > FIRST, "twice as long");
+        assert!(breaker.pass().unwrap_err().retry_after > FIRST, "the open time doubles");
         wait_over(&breaker);
         drop(breaker.pass().unwrap());
         breaker.pass().unwrap().end(false);
         assert!(!breaker.is_open());
         fail(&breaker, FAILURES - 1);
-        assert!(!breaker.is_open(), "it begins anew");
+        assert!(!breaker.is_open(), "the counts start over");
     }
 
     #[test]
-    fn a_probe_that_is_seen_alive_lets_the_others_through_before_it_ends() {
+    fn alive_probe_closes_the_breaker_early() {
         let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES);
         wait_over(&breaker);
@@ -219,11 +217,11 @@ mod tests {
         probe.is_alive();
         assert!(!breaker.is_open() && breaker.pass().is_ok());
         probe.end(true);
-        assert!(!breaker.is_open(), "what becomes of it later is one failure");
+        assert!(!breaker.is_open(), "its later failure counts once");
     }
 
     #[test]
-    fn it_never_stays_open_for_longer_than_it_may() {
+    fn open_time_is_bounded() {
         let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES);
         for _ in 0..40 {

@@ -1,5 +1,5 @@
-//! Whether a request has left the gateway. Until its connection takes it, it can be called off, and then it
-//! is certain that nobody has it and nobody will.
+//! Tracks whether a request was handed to its connection. A request that is cancelled before that
+//! is never sent.
 
 use std::{
     convert::Infallible,
@@ -15,40 +15,41 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use http_body_util::Full;
 
-/// It has left.
+/// The request was sent.
 const LEFT: u8 = 1;
-/// Nobody waits for it any more.
+/// The request was cancelled.
 const CALLED_OFF: u8 = 2;
 
-/// Whether a request has left; all clones are about the same one.
+/// The state of a request. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Departure(Arc<AtomicU8>);
 
 impl Departure {
-    /// It leaves, unless it was called off.
+    /// Marks the request as sent, unless it was cancelled.
     pub(super) fn leave(&self) -> Result<(), CalledOff> {
         let leaves = |state| (state & CALLED_OFF == 0).then_some(LEFT);
         let left = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, leaves);
         left.map(drop).map_err(|_| CalledOff)
     }
 
-    /// It was refused unread. It may leave again, unless it was called off meanwhile.
+    /// Records that the request was rejected unprocessed, so it may be sent again unless it was
+    /// cancelled.
     pub(super) fn come_back(&self) {
         self.0.fetch_and(!LEFT, Ordering::AcqRel);
     }
 
-    /// Nobody waits for it any more; whether it had not left, and so never does.
+    /// Cancels the request. Returns whether it was not sent, and so never will be.
     pub(super) fn call_off(&self) -> bool {
         self.0.fetch_or(CALLED_OFF, Ordering::AcqRel) & LEFT == 0
     }
 }
 
-/// Nobody waits for it any more, and it was not sent.
+/// The request was cancelled before it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the request was called off before it was sent")]
+#[error("the request was cancelled before it was sent")]
 pub(super) struct CalledOff;
 
-/// The body of a request, which notes that the request leaves. A body that is empty notes nothing.
+/// The body of a request. It marks the request as sent when it is read, unless it is empty.
 #[derive(Debug, Clone)]
 pub(super) struct Body {
     content: Full<Bytes>,
@@ -56,12 +57,12 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// The same, where it is of interest when it leaves.
+    /// Sets the state to update when the body is read.
     pub(super) fn departs(&mut self, departure: &Departure) {
         self.departure = Some(departure.clone());
     }
 
-    /// What was sent of the same request was refused unread.
+    /// Records that the request was rejected unprocessed.
     pub(super) fn came_back(&self) {
         if let Some(departure) = &self.departure {
             departure.come_back();
@@ -107,22 +108,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_called_off_does_not_leave_and_what_has_left_is_not_called_off() {
+    fn cancelled_request_is_never_sent() {
         let [off, left, back] = [(); 3].map(|()| Departure::default());
         assert!(off.call_off() && off.call_off());
         assert_eq!(off.leave(), Err(CalledOff));
-        assert_eq!((left.leave(), left.leave()), (Ok(()), Ok(())), "a second time, too");
+        assert_eq!((left.leave(), left.leave()), (Ok(()), Ok(())), "sending twice is allowed");
         assert!(!left.call_off());
-        assert_eq!(left.leave(), Err(CalledOff), "nobody waits for another attempt");
+        assert_eq!(left.leave(), Err(CalledOff), "no further attempt after cancellation");
         back.leave().unwrap();
         back.come_back();
-        assert!(back.call_off(), "it was refused unread");
+        assert!(back.call_off(), "the request was rejected unprocessed");
         left.come_back();
         assert_eq!(left.leave(), Err(CalledOff));
     }
 
     #[tokio::test]
-    async fn a_body_leaves_once_it_is_taken() {
+    async fn body_is_sent_once_read() {
         let departure = Departure::default();
         let mut body = Body::from(Bytes::from_static(b"{}"));
         body.departs(&departure);
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(http_body::Body::size_hint(&body).exact(), Some(2));
         assert_eq!(body.collect().await.unwrap().to_bytes(), "{}");
         other.came_back();
-        assert!(other.collect().await.is_ok(), "as it does with another token");
+        assert!(other.collect().await.is_ok(), "a retry with another token is allowed");
         assert!(!departure.call_off());
 
         let departure = Departure::default();

@@ -1,4 +1,4 @@
-//! What a target has besides tools: prompts, resources, resource templates, as callers know them.
+//! The prompts, resources and resource templates of a target, under their names for callers.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -16,10 +16,10 @@ use super::{
     message::Catalogue,
 };
 
-/// Most entries of one list.
+/// Maximum number of entries of one list.
 const MOST: usize = 10_000;
 
-/// What one target has besides tools.
+/// The prompts, resources and resource templates of one target.
 #[derive(Debug, Default)]
 pub struct Features {
     prompts: Entries,
@@ -30,7 +30,7 @@ pub struct Features {
     prefix: Option<Prefix>,
 }
 
-/// Definitions by what they are known by, both as callers know them.
+/// Definitions by their names for callers.
 pub type Entries = BTreeMap<Box<str>, Box<RawValue>>;
 
 impl PartialEq for Features {
@@ -54,12 +54,12 @@ impl Features {
         Self { about, supports_tasks, prefix: Some(prefix), ..Self::default() }
     }
 
-    /// The prefix of the target that has them.
+    /// The prefix of the target.
     pub(super) fn prefix(&self) -> Option<&Prefix> {
         self.prefix.as_ref()
     }
 
-    /// The resources that are interfaces of MCP Apps, under the target's own URIs.
+    /// The interfaces of MCP Apps, under the target's own URIs.
     pub fn interfaces(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         let all = self.resources.iter().map(|(uri, raw)| (&**uri, &**raw));
         all.filter(|(uri, _)| naming::is_interface(uri))
@@ -70,8 +70,8 @@ impl Features {
         &self.prompts
     }
 
-    /// The resources. Interfaces of MCP Apps are under the target's own URIs: their names for callers
-    /// depend on other targets.
+    /// The resources. Interfaces of MCP Apps have the target's own URIs, because their names for
+    /// callers depend on other targets.
     pub fn resources(&self) -> &Entries {
         &self.resources
     }
@@ -81,7 +81,7 @@ impl Features {
         &self.templates
     }
 
-    /// How the target's tools are best used, in its own words.
+    /// The `instructions` of the target.
     pub fn instructions(&self) -> Option<&str> {
         self.about.instructions.as_deref()
     }
@@ -91,18 +91,18 @@ impl Features {
         self.about.info.as_deref()
     }
 
-    /// Whether calls of its tools can be tasks as in 2025-11-25.
+    /// Whether tool calls can be tasks of 2025-11-25.
     pub fn supports_tasks(&self) -> bool {
         self.supports_tasks
     }
 
-    /// What the target says that it can do: `completions`, `logging` …
+    /// The declared capabilities: `completions`, `logging` …
     pub fn capabilities(&self) -> &Capabilities {
         &self.about.capabilities
     }
 
-    /// Adds a page of a list, and gives the cursor of the next one. What has no name, or none that
-    /// can be told from another target's, is left out.
+    /// Adds a page of a list and returns the cursor of the next one. Entries without an unambiguous
+    /// name are dropped.
     pub(super) fn add_page(
         &mut self,
         what: Catalogue,
@@ -134,7 +134,7 @@ impl Features {
     }
 }
 
-/// A definition under the name that callers know.
+/// A definition under its name for callers.
 fn known(definition: &RawValue, key: &str, prefix: &Prefix) -> Option<(Box<str>, Box<RawValue>)> {
     #[derive(Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -152,7 +152,7 @@ fn known(definition: &RawValue, key: &str, prefix: &Prefix) -> Option<(Box<str>,
     Some((name.into(), renamed))
 }
 
-/// A definition with another value of the member that names it.
+/// A definition with another name in the member `key`.
 pub fn renamed(members: &Object<'_>, key: &str, name: &str) -> Option<Box<RawValue>> {
     let mut text = Vec::new();
     jsonrpc::write_string(&mut text, name);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_are_known_under_the_targets_prefix() {
+    fn definition_names_have_the_target_prefix() {
         let of = |prefix: &str| Features::of(About::default(), Prefix::parse(prefix).unwrap());
         let mut features = of("docs");
         let page = raw(r#"{"prompts":[{"title":"T","name":"a"},{"x":1},5],"nextCursor":"n"}"#);

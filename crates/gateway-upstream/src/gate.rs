@@ -1,8 +1,8 @@
-//! The number of requests that an upstream gets at once, and that wait for their turn, first come
-//! first served. A request that finds no room is refused at once.
+//! Limits the concurrent and queued requests of an upstream. The queue is FIFO; a request without
+//! room in it is rejected immediately.
 //!
-//! One caller has at most half of either: the calls of others find a place while it waits for its
-//! own. The share is fixed, because a call that runs cannot be taken back when another caller comes.
+//! One caller gets at most half of either, so that the calls of others find a place while it waits.
+//! The share is fixed, because a running call cannot be preempted.
 
 use std::{
     collections::HashMap,
@@ -17,10 +17,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::UpstreamLimits;
 
-/// More requests at once than any upstream can be given.
+/// Upper bound of the configured concurrency.
 const MOST_PLACES: u32 = 1 << 20;
 
-/// The admission of requests to one upstream.
+/// The concurrency limit of one upstream.
 #[derive(Debug)]
 pub(super) struct Gate {
     room: Semaphore,
@@ -35,29 +35,29 @@ pub(super) struct Gate {
 struct Caller {
     room: Arc<Semaphore>,
     waiting: usize,
-    /// Requests that run or wait.
+    /// Running and queued requests.
     all: usize,
 }
 
-/// How busy an upstream is.
+/// The load of an upstream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Requests that it works on.
+    /// Running requests.
     pub running: usize,
-    /// Requests that wait for their turn.
+    /// Queued requests.
     pub waiting: usize,
 }
 
-/// The upstream has no room for the request. Nothing was sent.
+/// The upstream is at a limit. Nothing was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Overloaded {
-    /// Too many requests of all callers wait.
-    #[error("{waiting} requests wait for this server already, no more are allowed")]
+    /// The queue is full.
+    #[error("the queue of this server is full ({waiting} requests)")]
     All {
-        /// The number of requests that wait.
+        /// The number of queued requests.
         waiting: usize,
     },
-    /// Too many requests of this caller wait.
+    /// The caller's share of the queue is full.
     #[error(
         "{waiting} requests of this caller wait for this server already, no more are allowed for \
          one caller"
@@ -66,13 +66,13 @@ pub enum Overloaded {
         /// The number of requests that wait.
         waiting: usize,
     },
-    /// All sessions that may be open at the server are in use.
-    #[error("{most} sessions with this server are in use already, no more are allowed")]
+    /// The limit of sessions with the server is reached.
+    #[error("the limit of {most} sessions with this server is reached")]
     Sessions {
         /// The limit.
         most: usize,
     },
-    /// All sessions that may be open for this caller are in use.
+    /// The limit of sessions of this caller is reached.
     #[error(
         "{most} sessions of this caller with this server are in use already, no more are allowed \
          for one caller"
@@ -83,7 +83,8 @@ pub enum Overloaded {
     },
 }
 
-/// The place of one request, until it is dropped. Boxed, because the future of each request holds it.
+/// The permit of one request. Dropping it frees the place. It is boxed, because the future of each
+/// request holds it.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     _permits: Box<Permits<'a>>,
@@ -91,7 +92,7 @@ pub(super) struct Place<'a> {
 
 #[derive(Debug)]
 struct Permits<'a> {
-    // Dropped first: the next request of this caller takes its turn behind those of others.
+    // Dropped first, so that the next request of this caller queues behind those of others.
     _all: SemaphorePermit<'a>,
     _own: OwnedSemaphorePermit,
     _present: Present<'a>,
@@ -110,7 +111,7 @@ impl Gate {
         }
     }
 
-    /// Resolves when no request runs.
+    /// Resolves when no request is running.
     pub(super) async fn emptied(&self) {
         let _ = self.room.acquire_many(self.places).await;
     }
@@ -188,7 +189,7 @@ impl Gate {
     }
 }
 
-/// A request that runs or waits, until it is dropped.
+/// A running or queued request.
 #[derive(Debug)]
 struct Present<'a> {
     gate: &'a Gate,
@@ -206,7 +207,7 @@ impl Drop for Present<'_> {
     }
 }
 
-/// A request that waits, until it is dropped, also before its turn.
+/// A queued request. It may be dropped before its turn.
 struct Waits<'a> {
     gate: &'a Gate,
     principal: QuotaKey,
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_wait_in_order_and_the_rest_is_refused() {
+    async fn requests_queue_in_order_and_overflow_is_rejected() {
         let gate = gate(1, 2);
         let [a, b, c] = ["a", "b", "c"].map(|name| Some(Arc::from(name)));
         let inside = gate.enter(&a).await.unwrap();
@@ -242,19 +243,19 @@ mod tests {
         assert!(second.as_mut().now_or_never().is_none());
         assert_eq!(gate.enter(&a).await.unwrap_err(), Overloaded::All { waiting: 2 });
         drop(inside);
-        assert!(second.as_mut().now_or_never().is_none(), "the first comes first");
+        assert!(second.as_mut().now_or_never().is_none(), "the queue is FIFO");
         let inside = first.await.unwrap();
         drop(second);
         let mut third = Box::pin(gate.enter(&a));
-        assert!(third.as_mut().now_or_never().is_none(), "a request that left takes no room");
+        assert!(third.as_mut().now_or_never().is_none(), "a cancelled request takes no room");
         drop(inside);
         drop(third.await.unwrap());
         assert_eq!(gate.load(), Load::default());
-        assert!(gate.callers().is_empty(), "nothing is kept of callers without requests");
+        assert!(gate.callers().is_empty(), "callers without requests leave no entry");
     }
 
     #[tokio::test]
-    async fn one_caller_has_half_of_the_places() {
+    async fn one_caller_gets_half_of_the_places() {
         let gate = gate(4, 2);
         let (one, other) = (Some(Arc::from("a")), Some(Arc::from("b")));
         let inside = [gate.enter(&one).await.unwrap(), gate.enter(&one).await.unwrap()];
@@ -264,7 +265,7 @@ mod tests {
         let others = [gate.enter(&other).await.unwrap(), gate.enter(&other).await.unwrap()];
         assert_eq!(gate.load(), Load { running: 4, waiting: 1 });
         drop(others);
-        assert!(waiting.as_mut().now_or_never().is_none(), "it has its half");
+        assert!(waiting.as_mut().now_or_never().is_none(), "the caller's half is used");
         drop(inside);
         assert!(waiting.await.is_ok());
     }

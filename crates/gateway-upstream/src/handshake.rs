@@ -1,4 +1,4 @@
-//! Which era an upstream speaks: what its answers to `server/discover` and `initialize` mean.
+//! Negotiates the era of an upstream from its responses to `server/discover` and `initialize`.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -17,13 +17,13 @@ use super::{
 /// The key of `serverInfo` in `_meta`.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
-/// What to speak after an answer to `server/discover`.
+/// The decision after a response to `server/discover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Modern,
-    /// It did not understand; try `initialize`.
+    /// The upstream does not know the method; continue with `initialize`.
     Legacy,
-    /// It is modern, but of other versions than ours.
+    /// The upstream is modern and supports only other versions.
     Foreign,
 }
 
@@ -40,7 +40,7 @@ struct UnsupportedVersion<'a> {
     supported: Vec<Cow<'a, str>>,
 }
 
-/// Reads the answer to `server/discover`. Only a recognised modern answer makes a modern server.
+/// Evaluates the response to `server/discover`. Only a valid modern response makes a modern server.
 pub(super) fn after_discover(reply: &Reply) -> Verdict {
     let versions = match reply {
         Reply::Result(raw) => {
@@ -67,19 +67,19 @@ fn choose(versions: &[Cow<'_, str>]) -> Verdict {
     }
 }
 
-/// What an upstream says of itself.
+/// The self-description of an upstream.
 #[derive(Debug, Clone, Default)]
 pub(super) struct About {
-    /// What it can do.
+    /// The declared capabilities.
     pub(super) capabilities: Capabilities,
-    /// How its tools are best used, for the model.
+    /// The `instructions` for the model.
     pub(super) instructions: Option<String>,
-    /// Its `serverInfo`.
+    /// The `serverInfo`.
     pub(super) info: Option<Arc<RawValue>>,
 }
 
 impl About {
-    /// From the answer to `server/discover` or `initialize`.
+    /// Reads the response to `server/discover` or `initialize`.
     pub(super) fn of_reply(reply: &Reply) -> Option<Self> {
         #[derive(Deserialize)]
         struct Said<'a> {
@@ -109,7 +109,7 @@ struct InitializeResult<'a> {
     protocol_version: Cow<'a, str>,
 }
 
-/// Reads the answer to `initialize`: the version that both speak now.
+/// Evaluates the response to `initialize` and returns the negotiated version.
 pub(super) fn after_initialize(reply: Reply) -> Result<&'static str, Error> {
     let raw: Box<RawValue> = reply.into_result()?;
     let result: InitializeResult<'_> = read_object(&raw).ok_or(Breach::Shape("initialize"))?;
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn only_recognised_modern_answers_make_a_modern_server() {
+    fn only_valid_modern_responses_are_modern() {
         let unsupported = |supported: &str| {
             format!(
                 r#""error":{{"code":-32022,"message":"no","data":{{"supported":{supported}}}}}"#
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn initialize_settles_on_a_known_version() {
+    fn initialize_negotiates_a_known_version() {
         let version = |version: &str| {
             after_initialize(reply(&format!(r#""result":{{"protocolVersion":"{version}"}}"#)))
         };

@@ -1,6 +1,6 @@
-//! Threads that serve callers, one for each core, each with a runtime of its own: what belongs to
-//! one call, its caller's connection and the upstream's, stays on one thread. Between threads a
-//! call would be woken up and moved several times, which costs more than the rest of it.
+//! Worker threads, one per core, each with its own runtime. All parts of a call (the connections to
+//! the caller and to the upstream) stay on one thread, because wake-ups across threads cost more
+//! than the rest of a call.
 
 use std::{
     cell::Cell,
@@ -16,15 +16,15 @@ thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Most lanes, whatever the machine has.
+/// Maximum number of workers.
 const MOST: usize = 64;
 
-/// How many places there are: one for each lane, and one for everything else.
+/// The number of indexes: one for each worker, and one for all other threads.
 pub(crate) fn places() -> usize {
     lanes() + 1
 }
 
-/// The place of the running thread; 0 outside of the lanes.
+/// The index of the current thread; 0 outside of the workers.
 pub(crate) fn current() -> usize {
     CURRENT.get()
 }
@@ -33,7 +33,7 @@ fn lanes() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(MOST)
 }
 
-/// The lanes; they end when this is dropped.
+/// The workers. Dropping them stops the threads.
 #[derive(Debug)]
 pub struct Lanes {
     handles: Vec<Handle>,
@@ -49,7 +49,7 @@ impl Lanes {
         Ok(Self { handles: handles?, next: AtomicUsize::new(0), _end: end.drop_guard() })
     }
 
-    /// Runs something on the next lane.
+    /// Runs a future on the next worker.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.handles.len();
         self.handles[next].spawn(work);
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_goes_to_all_lanes_in_turn() {
+    fn work_is_distributed_in_turn() {
         let lanes = Lanes::start().unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         let count = places() - 1;

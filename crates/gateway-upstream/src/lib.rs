@@ -69,12 +69,12 @@ pub use self::{
 };
 use self::{roster::Roster, target::Target, timing::Timing};
 
-/// Prefix and exposure of a target's prompts and resources.
+/// The prefix and the exposure of a target's prompts and resources.
 #[derive(Debug, Clone)]
 pub struct Showing {
     /// The prefix of its names.
     pub prefix: Prefix,
-    /// Exposed features; `None`: as registered.
+    /// The exposed features. `None`: as registered.
     pub exposes: Option<Vec<Exposure>>,
 }
 
@@ -88,8 +88,7 @@ pub struct Upstreams {
 }
 
 impl Upstreams {
-    /// Starts to connect to all targets, in the background, and returns at once. Must be called
-    /// inside a runtime.
+    /// Starts connecting to all targets in the background. Must be called inside a Tokio runtime.
     pub fn start(targets: &[TargetConfig], limits: UpstreamLimits) -> Arc<Self> {
         Self::start_with(targets, limits, Timing::default())
     }
@@ -102,8 +101,8 @@ impl Upstreams {
         Arc::new(Self { roster, tasks, stop, _stop_on_drop: stop_on_drop })
     }
 
-    /// Makes these the targets, and returns at once. Those that are configured as before go on;
-    /// those that go finish what they have begun. Must be called inside a runtime.
+    /// Replaces the targets. Unchanged targets keep running; removed ones finish their requests.
+    /// Must be called inside a Tokio runtime.
     pub fn configure(&self, targets: &[TargetConfig], limits: UpstreamLimits) {
         self.roster.configure(targets, limits);
     }
@@ -128,75 +127,77 @@ impl Upstreams {
         Ok(target.subscriptions().watch(permit.into_subject(), principal)?)
     }
 
-    /// What upstreams say to everybody, from now on.
+    /// Subscribes to the changes that upstreams announce.
     pub fn announcements(&self) -> broadcast::Receiver<Announcement> {
         self.roster.board.subscribe()
     }
 
-    /// Prefix and exposure of a server's prompts and resources, if it has a target.
+    /// The prefix and the exposure of a server's prompts and resources, if it has a target.
     pub fn showing(&self, server: &Key) -> Option<Showing> {
         let config = self.roster.config(server)?;
         Some(Showing { prefix: config.prefix.clone(), exposes: config.exposes.clone() })
     }
 
-    /// Passes on what a caller says in its session, to where one was opened for it.
+    /// Forwards a notification of a caller's session to the upstream sessions that were opened for
+    /// it.
     pub fn tell_session(&self, id: &str, method: &str) {
         for target in self.roster.running() {
             target.tell_session(id, method);
         }
     }
 
-    /// A caller's session has ended: what was opened for it at upstreams ends too.
+    /// Ends the upstream sessions that were opened for a caller's session.
     pub fn end_session(&self, id: &str) {
         for target in self.roster.running() {
             target.end_session(id);
         }
     }
 
-    /// What every target lists, followed live. It changes only when a list did.
+    /// The definitions of all targets. The value changes only when a list did.
     pub fn definitions(&self) -> watch::Receiver<Arc<Definitions>> {
         self.roster.definitions()
     }
 
-    /// How each target is, in the order of their keys.
+    /// The health of each target in the order of the keys.
     pub fn health(&self) -> Vec<TargetHealth> {
         self.roster.health()
     }
 
-    /// The target of a registered server or agent version; `None` without one.
+    /// The target of a registered server or agent version.
     pub fn route(&self, server: &Key) -> Option<Route> {
         self.roster.route(server)
     }
 
-    /// Whether the target of a registered server answers; `None` without a target, or without one that
-    /// was started.
+    /// Whether the target of a registered server is up. `None`: the server has no target, or none
+    /// that was started.
     pub fn is_up(&self, server: &Key) -> Option<bool> {
         self.roster.is_up(server)
     }
 
-    /// Requests a new check of a target. `Some(false)`: the target is stopped; `None`: there is none.
+    /// Requests a check of a target. `Some(false)`: the target is stopped. `None`: there is no such
+    /// target.
     pub fn check(&self, target: &TargetId) -> Option<bool> {
         self.roster.check(target)
     }
 
-    /// Stops a target, which finishes what it has begun, until it is started again; says whether
-    /// there is one.
+    /// Stops a target until it is started again. Running requests finish. Returns whether the
+    /// target exists.
     pub fn stop(&self, target: &TargetId) -> bool {
         self.roster.stop(target)
     }
 
-    /// Starts a target that was stopped, and says whether there is one.
+    /// Starts a stopped target. Returns whether the target exists.
     pub fn start_again(&self, target: &TargetId) -> bool {
         self.roster.start(target)
     }
 
-    /// Stops a target that is not connected at start, until its first call.
+    /// Leaves a target without `autoStart` unconnected until its first call.
     pub fn rest(&self, target: &TargetId) {
         self.roster.rest(target);
     }
 
-    /// Ends everything that runs in the background, and every child process. New calls are
-    /// refused; those that are under way over HTTP may finish, those to children fail.
+    /// Stops all background tasks and child processes. New calls are rejected. Running calls over
+    /// HTTP may finish; running calls to child processes fail.
     pub async fn shutdown(&self) {
         self.stop.cancel();
         self.tasks.close();

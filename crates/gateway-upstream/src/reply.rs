@@ -1,4 +1,4 @@
-//! What an upstream answers: a raw result, of which only the members that steer are read.
+//! Responses of upstreams: a raw result, of which only control members are parsed.
 
 use std::borrow::Cow;
 
@@ -22,13 +22,13 @@ struct Steering<'a> {
     result_type: Option<Cow<'a, str>>,
     #[serde(rename = "_meta")]
     meta: Option<IgnoredAny>,
-    /// The task that a call of 2025-11-25 has begun.
+    /// The task of a call of 2025-11-25.
     #[serde(borrow)]
     task: Option<&'a RawValue>,
 }
 
-/// Reads the members that the gateway acts on. A type of result is valid only if the method has it,
-/// and that of an extension only if the caller declared the extension.
+/// Reads the members that the gateway acts on. A `resultType` is valid only for methods that have
+/// it, and one of an extension only if the caller declared the extension.
 pub(super) fn read_result(
     result: Box<RawValue>,
     era: Era,
@@ -59,7 +59,7 @@ fn is_task(raw: &RawValue) -> bool {
     Object::parse(raw).is_ok_and(|members| members.find("taskId").is_some())
 }
 
-/// An answer, cut loose from the bytes that it came in.
+/// A response that owns its data.
 #[derive(Debug)]
 pub(super) enum Reply {
     Result(Box<RawValue>),
@@ -76,13 +76,13 @@ impl From<ResponsePayload<'_>> for Reply {
 }
 
 impl Reply {
-    /// Whether the upstream found that our headers do not fit the body.
+    /// Whether the upstream reports a mismatch between headers and body.
     pub(super) fn is_header_mismatch(&self) -> bool {
         matches!(self, Self::Error(error) if error.code == code::HEADER_MISMATCH)
     }
 
-    /// The result. Errors about the conversation between the gateway and the upstream are no
-    /// answer to what the caller asked, so they do not pass as such.
+    /// The result. Errors of the connection between gateway and upstream are not forwarded as
+    /// responses to the caller.
     pub(super) fn into_result(self) -> Result<Box<RawValue>, Error> {
         match self {
             Self::Result(raw) => Ok(raw),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_steers_is_read_and_nothing_changes() {
+    fn control_members_are_read_and_result_unchanged() {
         let text = r#"{"content":[ {"isError":true} ],"x":1.0}"#;
         let result = read(text).unwrap();
         assert_eq!(result.result.get(), text);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn results_that_nobody_understands_are_refused() {
+    fn unknown_result_types_are_rejected() {
         for text in [
             "5",
             "[]",

@@ -1,4 +1,4 @@
-//! What is sent, in the two versions of A2A that agents speak.
+//! Requests in the two supported versions of A2A.
 
 use gateway_protocol::jsonrpc::{Object, ObjectWriter};
 
@@ -16,7 +16,7 @@ pub(super) enum Dialect {
     V03,
 }
 
-/// A method, and its parameters as JSON.
+/// A method and its parameters as JSON.
 pub(super) type Call = (&'static str, String);
 
 /// A message to a skill.
@@ -24,17 +24,17 @@ pub(super) type Call = (&'static str, String);
 pub(super) struct Outbound<'a> {
     pub(super) id: &'a str,
     pub(super) skill: &'a str,
-    /// An object, as JSON.
+    /// The arguments: the JSON text of an object.
     pub(super) arguments: &'a str,
-    /// Whether their member `text` is all that the skill takes.
+    /// Whether the skill takes only the text in the argument `text`.
     pub(super) as_text: bool,
 }
 
 impl Dialect {
-    /// The newest first.
+    /// All versions, the newest first.
     pub(super) const ALL: [Self; 2] = [Self::V1, Self::V03];
 
-    /// For operators.
+    /// The name for operators.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::V1 => "a2a-1.0",
@@ -42,7 +42,7 @@ impl Dialect {
         }
     }
 
-    /// As the header `A2A-Version` says it.
+    /// The value of the header `A2A-Version`.
     pub(super) fn version(self) -> &'static str {
         match self {
             Self::V1 => "1.0",
@@ -50,8 +50,8 @@ impl Dialect {
         }
     }
 
-    /// Sends a message that is to be answered at once. A2A has no place for the skill: it goes as the
-    /// message's metadata.
+    /// `SendMessage` with an immediate response. A2A has no field for the skill, so its id is in
+    /// the metadata of the message.
     pub(super) fn send_message(self, outbound: &Outbound<'_>) -> Call {
         let room = outbound.arguments.len() + 256;
         let mut metadata = ObjectWriter::with_capacity(64);
@@ -86,7 +86,7 @@ impl Dialect {
         part.finish_string()
     }
 
-    /// Asks how a task stands, without what was said before.
+    /// `GetTask` without history.
     pub(super) fn get_task(self, id: &str) -> Call {
         let mut params = ObjectWriter::with_capacity(96);
         params.string("id", id).raw("historyLength", "0");
@@ -97,7 +97,7 @@ impl Dialect {
         (method, params.finish_string())
     }
 
-    /// Stops a task.
+    /// `CancelTask`.
     pub(super) fn cancel_task(self, id: &str) -> Call {
         let mut params = ObjectWriter::with_capacity(64);
         params.string("id", id);
@@ -109,7 +109,7 @@ impl Dialect {
     }
 }
 
-/// The argument `text`, as JSON.
+/// The argument `text` as JSON.
 fn text_of(arguments: &str) -> Option<&str> {
     let arguments: Object<'_> = serde_json::from_str(arguments).ok()?;
     Some(arguments.find("text")?.get()).filter(|text| text.starts_with('"'))

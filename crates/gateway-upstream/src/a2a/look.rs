@@ -1,7 +1,6 @@
-//! Which version of A2A an agent speaks: it is asked for a task that nobody has begun, which changes
-//! nothing.
+//! Detects the A2A version of an agent by asking for an unknown task, which has no effects.
 //!
-//! Agent cards are not read: a card may differ from what its agent does.
+//! Agent cards are not used: a card may differ from the behavior of its agent.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,27 +16,27 @@ use crate::{
     reply::Reply,
 };
 
-/// The id of a task that nobody has begun.
+/// The id of a task that does not exist.
 const NO_TASK: &str = "none";
 
-/// What an agent shows of a version.
+/// The response of an agent to a probe of one version.
 enum Look {
     Speaks,
-    /// It does not say that it does not, nor anything that only one who speaks it would.
+    /// The agent may support the version.
     Perhaps,
-    /// It does not, and how it said so.
+    /// The agent does not support the version, with its error.
     Refuses(Error),
 }
 
 impl AgentLink {
-    /// Fails if the agent does not show that it is there; any answer does.
+    /// Fails if the agent does not respond. Every response counts, including errors.
     pub(crate) async fn check(&self) -> Result<(), Error> {
         let dialect = self.dialect().await?;
         self.post((dialect, dialect.get_task(NO_TASK)), &Manner::default()).await.map(drop)
     }
 
-    /// What it speaks; the first one who needs to know finds out, the others wait for that. What fails here
-    /// fails before anything was sent.
+    /// Returns the version of the agent. Concurrent callers share one probe. Failures here happen
+    /// before the request is sent.
     pub(super) async fn dialect(&self) -> Result<Dialect, Error> {
         if let Some(known) = self.known() {
             return Ok(known);
@@ -46,8 +45,8 @@ impl AgentLink {
         self.looks.make(&self.way.server, || self.known(), look).await
     }
 
-    /// Finds out what it speaks, and keeps that in mind. What is not certain does not replace what was
-    /// known.
+    /// Probes the version of the agent and caches it. An uncertain result does not replace a known
+    /// version.
     pub(super) async fn find_dialect(&self) -> Result<Dialect, Error> {
         let after_ms = self.way.client.limits().list_timeout_ms;
         let looked = timeout(Duration::from_millis(after_ms), self.look_at_all()).await;
@@ -81,7 +80,7 @@ impl AgentLink {
                 Ok(Look::Refuses(Breach::NoCommonVersion.into()))
             }
             Ok(Reply::Error(_)) => Ok(Look::Perhaps),
-            // Refused without JSON-RPC, which one who speaks it would not do.
+            // An agent that supports the version rejects requests with JSON-RPC errors.
             Err(Error::Protocol { what: what @ Breach::Status(400..500) }) => {
                 Ok(Look::Refuses(what.into()))
             }
@@ -90,7 +89,8 @@ impl AgentLink {
     }
 }
 
-/// Whether an agent refused a request unread, because it does not know the method or the version.
+/// Whether an agent rejected a request unprocessed because it does not know the method or the
+/// version.
 pub(super) fn is_about_dialect(error: &RpcError) -> bool {
     matches!(error.code, METHOD_NOT_FOUND | dialect::VERSION_NOT_SUPPORTED)
 }

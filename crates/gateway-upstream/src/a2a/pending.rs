@@ -1,5 +1,5 @@
-//! What comes of a message: it is read also when nobody waits for it any more, for the task that it begins
-//! is then to be canceled.
+//! The response to a message. It is read even if the caller has disconnected, so that the task can
+//! be canceled.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,36 +22,36 @@ use crate::{
     reply::Reply,
 };
 
-/// Before a task is asked for the first time; each wait is half as long again as the one before.
+/// The delay before the first poll of a task; each following delay is 1.5 times as long.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// How long an agent may take to say how a task stands.
+/// Time limit of one poll.
 const ONE_LOOK: Duration = Duration::from_secs(10);
-/// How long an answer is waited for that only names the task to cancel.
+/// Time limit for a response that only serves to learn the task id.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The same when the gateway stops.
+/// That limit when the gateway stops.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The answer to a message.
+/// The response to a message.
 pub(super) enum Answer {
     Message(Message),
     Task(Pending),
     Refused(RpcError),
 }
 
-/// A task that an agent has begun. Dropped before it is over, it is canceled.
+/// A running task. Dropping it before its end cancels the task.
 pub(super) struct Pending {
     link: Arc<AgentLink>,
     dialect: Dialect,
     manner: Manner,
-    /// Whatever the agent calls it later.
+    /// The task id of the first response.
     id: String,
     task: Task,
 }
 
 impl AgentLink {
-    /// Sends a message and waits for its answer. Who does not wait that long leaves it to a task that does;
-    /// what has not left by then never does.
+    /// Sends a message and waits for the response. If the caller stops waiting, a detached task
+    /// takes over; a message that was not sent by then is never sent.
     pub(super) async fn deliver(
         self: &Arc<Self>,
         (dialect, call): (Dialect, Call),
@@ -69,15 +69,15 @@ impl AgentLink {
                 }
             };
             if let Some(answer) = answer {
-                // Where nobody hears it, it is dropped, and with it the task is canceled.
-                let _ = tell.send(answer);
+                // Without a receiver the response is dropped, which cancels its task.
+                let _ = sender.send(answer);
             }
         });
-        // The task is only dropped with the runtime.
+        // The task is only dropped when the runtime shuts down.
         told.await.unwrap_or_else(|_| Err(Breach::Closed.into()))
     }
 
-    /// What nobody hears, as far as there is time and room for it.
+    /// Reads the response of an abandoned message, within the limits.
     async fn unheard(
         &self,
         answer: impl Future<Output = Result<Answer, Error>>,
@@ -116,7 +116,7 @@ impl AgentLink {
 }
 
 impl Pending {
-    /// The task, once it goes on no more without somebody's help.
+    /// Waits until the task has ended or needs input.
     pub(super) async fn ended(&mut self) -> Result<&Task, Error> {
         let mut wait = FIRST_WAIT;
         while self.task.state() == State::Working {
@@ -129,7 +129,7 @@ impl Pending {
         Ok(&self.task)
     }
 
-    /// How it stands; `None`: that cannot be heard just now, while it goes on.
+    /// The state of the task. `None`: the poll failed and the task may still be running.
     async fn look(&self) -> Result<Option<Task>, Error> {
         let asked = self.link.post((self.dialect, self.dialect.get_task(&self.id)), &self.manner);
         match timeout(ONE_LOOK, asked).await {
@@ -154,7 +154,7 @@ impl Drop for Pending {
     }
 }
 
-/// Whether an agent that says so will not say anything else later.
+/// Whether the error is permanent.
 fn is_final(error: &RpcError) -> bool {
     is_about_dialect(error)
         || matches!(
@@ -163,13 +163,13 @@ fn is_final(error: &RpcError) -> bool {
         )
 }
 
-/// Whether a look may be in vain once, and not the next time.
+/// Whether a failed poll may succeed later.
 fn may_pass(error: &Error) -> bool {
     error.is_about_reach() || matches!(error, Error::Refused { status: 429 })
 }
 
-/// The message was taken; what came of it cannot be known.
+/// The error of an accepted message with an unknown outcome.
 fn lost(error: Option<&Error>, said: Option<String>) -> Error {
     let error = error.map(|error| format!(": {error}")).unwrap_or_default();
-    Error::OpenTask { why: format!("the agent does not say what became of its task{error}"), said }
+    Error::OpenTask { why: format!("the outcome of the agent's task is unknown{error}"), said }
 }

@@ -1,8 +1,8 @@
-//! Errors of child processes that are in use.
+//! Errors of busy child processes.
 
 /// All child processes of callers are in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{most} callers use a process of their own already, no more are allowed")]
+#[error("the limit of {most} callers with their own process is reached")]
 pub struct Crowded {
     /// The maximum number of callers with a process of their own.
     pub most: usize,
@@ -25,7 +25,7 @@ pub enum NoTurn {
     Running,
     /// The caller has too many calls in the queue.
     #[error(
-        "{most} calls of this caller wait for their turn already, and no more are allowed; retry later, \
+        "the limit of {most} queued calls per caller is reached; retry later, \
          or set `maxCallerChildren` on the target"
     )]
     Full {

@@ -21,16 +21,16 @@ pub enum NoToken {
     #[error("the client secret: {0}")]
     Secret(#[from] UnusableSecret),
     /// The endpoint is unreachable.
-    #[error("it cannot be reached: {0}")]
+    #[error("the token endpoint is unreachable: {0}")]
     Unreachable(String),
     /// The request timed out.
-    #[error("it gave no answer in {after_ms} ms")]
+    #[error("the token endpoint did not respond within {after_ms} ms")]
     Late {
         /// The limit.
         after_ms: u64,
     },
     /// The endpoint rejected the request.
-    #[error("it refused (HTTP {status}{})", .reason.map(|r| format!(", {r}")).unwrap_or_default())]
+    #[error("the token endpoint rejected the request (HTTP {status}{})", .reason.map(|r| format!(", {r}")).unwrap_or_default())]
     Refused {
         /// The HTTP status.
         status: u16,
@@ -38,6 +38,6 @@ pub enum NoToken {
         reason: Option<&'static str>,
     },
     /// The response is invalid.
-    #[error("its answer cannot be used: {0}")]
+    #[error("invalid response of the token endpoint: {0}")]
     Unusable(&'static str),
 }
