@@ -59,8 +59,7 @@ pub enum Overloaded {
     },
     /// The caller's share of the queue is full.
     #[error(
-        "{waiting} requests of this caller wait for this server already, no more are allowed for \
-         one caller"
+        "the limit of {waiting} queued requests per caller for this server is reached"
     )]
     Caller {
         /// The number of requests that wait.
@@ -74,8 +73,7 @@ pub enum Overloaded {
     },
     /// The limit of sessions of this caller is reached.
     #[error(
-        "{most} sessions of this caller with this server are in use already, no more are allowed \
-         for one caller"
+        "the limit of {most} sessions per caller with this server is reached"
     )]
     CallerSessions {
         /// The limit.
@@ -130,7 +128,7 @@ impl Gate {
         Some(Place { _permits: Permits { _all: all, _own: own, _present: present }.into() })
     }
 
-    /// Waits for a place.
+    /// Waits for a place in the queue order.
     pub(super) async fn enter(&self, principal: &QuotaKey) -> Result<Place<'_>, Overloaded> {
         if let Some(place) = self.try_enter(principal) {
             return Ok(place);
@@ -145,13 +143,13 @@ impl Gate {
         Ok(Place { _permits: Permits { _all: all, _own: own, _present: present }.into() })
     }
 
-    /// The refusal of a request that has waited for too long.
+    /// The error of a request that has waited too long.
     pub(super) fn overloaded(&self) -> Overloaded {
-        // And itself, until now.
+        // Including the request itself.
         Overloaded::All { waiting: self.waiting.load(Ordering::SeqCst) + 1 }
     }
 
-    /// Counts a request of a caller, and returns the places of this caller.
+    /// Counts a request of a caller and returns the semaphore of the caller.
     fn present(&self, principal: &QuotaKey) -> (Present<'_>, Arc<Semaphore>) {
         let new = || Caller {
             room: Arc::new(Semaphore::new((self.places as usize).div_ceil(2))),
@@ -166,7 +164,7 @@ impl Gate {
         (Present { gate: self, principal: principal.clone() }, room)
     }
 
-    /// Counts a request that waits, unless too many do.
+    /// Counts a queued request, unless the queue is full.
     fn wait<'a>(&'a self, present: &Present<'a>) -> Result<Waits<'a>, Overloaded> {
         let most = self.most_waiting.div_ceil(2);
         let mut callers = self.callers();

@@ -1,10 +1,9 @@
-//! MCP over Streamable HTTP, in both eras: finding out the era, keeping the sessions, one request
-//! a POST.
+//! MCP over Streamable HTTP in both eras: era detection, sessions, and one request per POST.
 //!
-//! A caller of the older era that has a session of its own gets one of its own here too, where the
-//! upstream has sessions: such servers may keep state in them. Everything else goes over one shared
-//! session. The HTTP+SSE transport of 2024 is
-//! recognized and rejected by name. Redirects are not followed, and proxies are not used.
+//! A legacy client with a session gets its own upstream session, if the upstream has sessions,
+//! because such servers may keep state in them. All other requests share one session. The HTTP+SSE
+//! transport of 2024 is recognized and rejected by name. Redirects are not followed, and proxies
+//! are not used.
 
 mod answer;
 mod auth;
@@ -76,11 +75,11 @@ pub(super) struct HttpLink {
     handshakes: Attempts,
 }
 
-/// A request and what its headers repeat of it.
+/// The headers that mirror parts of a request.
 type Mirrored<'a> = &'a [(HeaderName, HeaderValue)];
 
 impl HttpLink {
-    /// A link that does nothing until it is used. Must be called inside a runtime.
+    /// Creates a link without connecting. Must be called inside a Tokio runtime.
     pub(super) fn new(
         announcer: Arc<Announcer>,
         server: TargetId,
@@ -98,19 +97,19 @@ impl HttpLink {
         })
     }
 
-    /// What the upstream speaks, as far as it is known.
+    /// The era of the upstream, if it is known.
     pub(super) fn era(&self) -> Option<Era> {
         self.session.load().as_deref().map(|session| session.era)
     }
 
-    /// What the upstream said of itself.
+    /// The self-description of the upstream.
     pub(super) fn about(&self) -> Option<Arc<About>> {
         self.about.load_full()
     }
 
-    /// Sends a request and waits for its answer. A session that the upstream has forgotten is
-    /// opened again, once: it refused the request unread. What few requests need is boxed, here and
-    /// below: each call's future would be moved with room for it.
+    /// Sends a request and waits for its response. An expired session is reopened once, because the
+    /// upstream rejected the request unprocessed. Rare branches are boxed, here and below, to keep
+    /// the future of each call small.
     pub(super) async fn request(
         &self,
         outgoing: &Outgoing<'_>,
@@ -143,7 +142,7 @@ impl HttpLink {
         Ok((answer?.into_reply()?, session.era))
     }
 
-    /// Forgets a session, and says whether it was still known. Requests that run in it go on.
+    /// Removes a session. Returns whether it was known. Running requests in it continue.
     fn forget(&self, session: &Arc<Session>) -> bool {
         session.forget();
         if self.own.forget(session) {
@@ -153,7 +152,7 @@ impl HttpLink {
         known.as_ref().is_some_and(|known| Arc::ptr_eq(known, session))
     }
 
-    /// Ends a session of which the upstream may still keep the state.
+    /// Ends a session whose state the upstream may still keep.
     fn end_in_background(&self, session: &Session) {
         if session.has_id {
             let request = self.way.address.delete(session.headers.clone());
@@ -161,7 +160,7 @@ impl HttpLink {
         }
     }
 
-    /// Ends a session in doubt once no request runs in it: other callers may share it, and the
+    /// Ends a doubtful session once no request runs in it: other callers may share it, and the
     /// upstream may still know it.
     fn end_when_unused(&self, session: &Session) {
         if !session.has_id {
@@ -176,21 +175,21 @@ impl HttpLink {
         });
     }
 
-    /// Passes on what a caller says in its session, if there is one for it here.
+    /// Forwards a notification of a caller's session to its upstream session, if there is one.
     pub(super) fn tell_session(&self, id: &str, method: &str) {
         if let Some(session) = self.own.find(id) {
             self.way.post_in_background(&session, jsonrpc::notification(method, None), ());
         }
     }
 
-    /// A caller's session has ended, and with it what was opened for it here.
+    /// Ends the upstream session of a caller's session.
     pub(super) fn end_session(&self, id: &str) {
         if let Some(session) = self.own.remove(id) {
             self.end_in_background(&session);
         }
     }
 
-    /// A session for this request alone, where an upstream of the older era may ask its caller.
+    /// Leases a session for this request alone, if a legacy upstream may ask its caller.
     async fn lease_for(
         &self,
         outgoing: &Outgoing<'_>,
@@ -204,7 +203,7 @@ impl HttpLink {
         Ok(is_legacy.then(|| self.own.lend(request.context, caller)).flatten())
     }
 
-    /// The session over which a request goes, with the log level that it wants.
+    /// The session of a request, with the requested log level.
     async fn session_for(
         &self,
         outgoing: &Outgoing<'_>,
@@ -213,7 +212,7 @@ impl HttpLink {
         let shared = self.session().await?;
         let Some(request) = outgoing.request() else { return Ok(shared) };
         let id = request.context.session.as_ref().or(lease.map(Lease::id)).cloned();
-        // What is in nobody's name in particular is not to be in a caller's.
+        // A request without a subject must not use the session of a caller.
         let in_its_name = || caller.as_ref().filter(|_| shared.is_legacy()).map(own::id_of);
         let session = match id.or_else(in_its_name) {
             Some(id) => {
@@ -227,7 +226,7 @@ impl HttpLink {
         Ok(session)
     }
 
-    /// The shared session; the first one who needs it opens it, the others wait for that.
+    /// The shared session. Concurrent callers share one attempt to open it.
     async fn session(&self) -> Result<Arc<Session>, Error> {
         if let Some(session) = self.session.load_full() {
             return Ok(session);
@@ -241,7 +240,7 @@ impl HttpLink {
         self.handshakes.make(&self.way.server, || self.session.load_full(), attempt).await
     }
 
-    /// Finds out the era, and shakes hands where it has handshakes.
+    /// Detects the era, and performs the handshake of a legacy upstream.
     async fn open(&self) -> Result<Session, Error> {
         let limit_ms = self.way.client.limits().list_timeout_ms;
         let opened = timeout(Duration::from_millis(limit_ms), async {
@@ -277,7 +276,7 @@ impl HttpLink {
         opened
     }
 
-    /// Opens a session for a caller with these capabilities, in this caller's name.
+    /// Opens a session for a caller with these capabilities and this subject.
     async fn initialize(
         &self,
         capabilities: &str,
@@ -298,8 +297,8 @@ impl HttpLink {
         if status.is_success() { Ok((session, about)) } else { Err(answer::no(status)) }
     }
 
-    /// One POST and its answer. When the future is dropped, the connection closes; that cancels
-    /// the request in the modern era, and in the legacy era a notification does.
+    /// Sends one POST and reads its response. Dropping the future closes the connection, which
+    /// cancels a modern request; a legacy request is cancelled with a notification.
     async fn exchange(
         &self,
         session: &Session,
@@ -329,12 +328,12 @@ impl HttpLink {
         answer
     }
 
-    /// Follows what the upstream says to everybody, for as long as it is not dropped.
+    /// Receives the notifications of the upstream until the future is dropped.
     pub(super) async fn listen(&self, subscriptions: &Subscriptions) {
         listen::forever(self, subscriptions).await;
     }
 
-    /// Says good-bye to a legacy server, which may keep state until then.
+    /// Ends the sessions at a legacy server, which may keep state until then.
     pub(super) async fn close(&self) {
         let sessions = self.own.drain().into_iter().chain(self.session.swap(None));
         let farewells = sessions.filter(|session| session.has_id).map(async |session| {

@@ -30,7 +30,7 @@ pub struct Request<'a> {
     pub trace: &'a TraceContext,
     /// The channel to the caller during the request.
     pub side: Option<&'a Side>,
-    /// The owner of the share that the request uses.
+    /// The key of the quotas that the request uses.
     pub principal: &'a QuotaKey,
 }
 
@@ -65,11 +65,12 @@ pub struct Context {
     pub meta: Vec<Param>,
     /// The legacy session of the caller. A server with sessions gets one per session.
     pub session: Option<Arc<str>>,
-    /// The identity of the caller, which can have a child process of its own.
+    /// The identity of the caller, which can have its own child process.
     pub caller: Option<Arc<str>>,
     /// The token of the caller, for token exchange.
     pub subject: Option<Arc<SubjectToken>>,
-    /// The memory reserved for the request and its results; none for the gateway's own requests.
+    /// The memory reserved for the request and its results. `None` for requests of the gateway
+    /// itself.
     pub buffered: Option<Arc<BufferReservation>>,
 }
 
@@ -85,7 +86,7 @@ impl Context {
         Self { buffered, ..self.clone() }
     }
 
-    /// The caller whose share of the gateway's memory and threads the request uses.
+    /// The key of the caller's quotas of memory and worker threads.
     pub fn payer(&self) -> &QuotaKey {
         self.buffered.as_ref().map_or(&None, |buffered| buffered.quota_key())
     }

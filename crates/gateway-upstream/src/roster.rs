@@ -1,9 +1,8 @@
-//! Which targets there are, and which of them run: as the configuration has them now, and as an
-//! operator says.
+//! The set of targets and their states, as configured and as set by operators.
 //!
-//! A change replaces the whole roster, so that requests look it up without waiting for one. A
-//! target that goes gets no new requests and finishes those that it has. An operator's stop does
-//! not survive a restart: the gateway starts every target.
+//! A change replaces the whole set, so that requests look up targets without a lock. A removed
+//! target gets no new requests and finishes the running ones. An operator's stop does not survive a
+//! restart: the gateway starts every target.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -32,7 +31,7 @@ use crate::{TargetConfig, UpstreamLimits};
 pub(super) struct Roster {
     entries: ArcSwap<Entries>,
     routing: ArcSwap<Routing>,
-    /// Held while the roster is changed.
+    /// Serializes changes.
     changing: Mutex<()>,
     pub(super) board: Board,
     publish: Arc<watch::Sender<Arc<Definitions>>>,
@@ -40,7 +39,7 @@ pub(super) struct Roster {
     timing: Timing,
     tasks: TaskTracker,
     stop: CancellationToken,
-    /// Where targets run, whoever starts them.
+    /// The runtime of the targets.
     runtime: Handle,
 }
 
@@ -51,23 +50,23 @@ type Entries = HashMap<TargetId, Entry>;
 struct Entry {
     config: Arc<TargetConfig>,
     limits: UpstreamLimits,
-    /// They outlive a target that is started anew.
+    /// The subscriptions outlive a restarted target.
     subscriptions: Arc<Subscriptions>,
     state: State,
 }
 
-/// Whether a target runs.
+/// The state of a target.
 #[derive(Debug, Clone)]
 enum State {
     Running(Arc<Target>),
-    /// It is started at its first call.
+    /// The target starts at its first call.
     Idle,
-    /// An operator has stopped it.
+    /// An operator stopped the target.
     Stopped,
 }
 
 impl Roster {
-    /// An empty one. Must be called inside the runtime that its targets are to run in.
+    /// Creates an empty set. Must be called inside the Tokio runtime of the targets.
     pub(super) fn new(timing: Timing, tasks: TaskTracker, stop: CancellationToken) -> Self {
         Self {
             entries: ArcSwap::default(),
@@ -96,8 +95,8 @@ impl Roster {
         entry.running().cloned().ok_or_else(stopped)
     }
 
-    /// Whether the target of a registered server answers; `None`: it has no target, or none that was
-    /// started.
+    /// Whether the target of a registered server is up. `None`: the server has no target, or none
+    /// that was started.
     pub(super) fn is_up(&self, server: &Key) -> Option<bool> {
         match self.entry_of(server)?.state {
             State::Running(target) => Some(target.is_up()),
@@ -106,7 +105,7 @@ impl Roster {
         }
     }
 
-    /// Starts a target that waits for its first call.
+    /// Starts an idle target.
     fn wake(&self, server: &TargetId) {
         self.change_one(server, |entry| match entry.state {
             State::Idle => self.started(entry),
@@ -114,7 +113,7 @@ impl Roster {
         });
     }
 
-    /// Stops a target that is not connected at start, until its first call.
+    /// Leaves a target without `autoStart` idle until its first call.
     pub(super) fn rest(&self, server: &TargetId) {
         self.change_one(server, |entry| match entry.state {
             State::Running(_) if !entry.config.auto_start => {
@@ -124,14 +123,15 @@ impl Roster {
         });
     }
 
-    /// Requests a new check of a target. `Some(false)`: the target is stopped; `None`: there is none.
+    /// Requests a check of a target. `Some(false)`: the target is stopped. `None`: there is no such
+    /// target.
     pub(super) fn check(&self, target: &TargetId) -> Option<bool> {
         let entries = self.entries.load();
         let running = entries.get(target)?.running();
         Some(running.inspect(|target| target.check()).is_some())
     }
 
-    /// The configuration of a server's target, whether it runs or not.
+    /// The configuration of a server's target, in any state.
     pub(super) fn config(&self, server: &Key) -> Option<Arc<TargetConfig>> {
         self.entry_of(server).map(|entry| entry.config)
     }
@@ -146,26 +146,26 @@ impl Roster {
         self.entries.load().get(&route.target).cloned()
     }
 
-    /// All that run.
+    /// All running targets.
     pub(super) fn running(&self) -> impl Iterator<Item = Arc<Target>> + use<> {
         let running: Vec<_> =
             self.entries.load().values().filter_map(|entry| entry.running().cloned()).collect();
         running.into_iter()
     }
 
-    /// What every target lists.
+    /// The definitions of all targets.
     pub(super) fn definitions(&self) -> watch::Receiver<Arc<Definitions>> {
         self.publish.subscribe()
     }
 
-    /// How each target is, in the order of their keys.
+    /// The health of each target in the order of the keys.
     pub(super) fn health(&self) -> Vec<TargetHealth> {
         let mut health: Vec<_> = self.entries.load().values().map(Entry::health).collect();
         health.sort_by(|a, b| a.server.cmp(&b.server));
         health
     }
 
-    /// Makes these the targets. Those that are configured as before go on as they are.
+    /// Replaces the targets. Unchanged ones keep running.
     pub(super) fn configure(&self, targets: &[TargetConfig], limits: UpstreamLimits) {
         let client = Client::new(targets, limits, self.tasks.clone());
         let entries = self.entries.load();
@@ -197,12 +197,12 @@ impl Roster {
         });
     }
 
-    /// Stops a target, and says whether there is one; its calls are refused until it is started.
+    /// Stops a target and rejects its calls until it is started. Returns whether the target exists.
     pub(super) fn stop(&self, server: &TargetId) -> bool {
         self.change_one(server, |entry| Entry { state: State::Stopped, ..entry.clone() })
     }
 
-    /// Starts a target that was stopped, and says whether there is one.
+    /// Starts a stopped target. Returns whether the target exists.
     pub(super) fn start(&self, server: &TargetId) -> bool {
         self.change_one(server, |entry| {
             if entry.running().is_some_and(|target| !target.is_broken()) {
@@ -212,7 +212,7 @@ impl Roster {
         })
     }
 
-    /// The same entry with its target started.
+    /// The entry with its target started.
     fn started(&self, entry: &Entry) -> Entry {
         let config = std::slice::from_ref(&*entry.config);
         let client = Client::new(config, entry.limits, self.tasks.clone());
@@ -220,7 +220,7 @@ impl Roster {
         Entry { state, ..entry.clone() }
     }
 
-    /// Begins a target in place of the one that is known.
+    /// Creates the entry of a configured target, from the existing one if there is one.
     fn entry(
         &self,
         config: &TargetConfig,
@@ -240,7 +240,7 @@ impl Roster {
         Entry { config: Arc::new(config.clone()), limits, subscriptions, state }
     }
 
-    /// Begins a target.
+    /// Creates and starts a target.
     fn begin(
         &self,
         config: &TargetConfig,
@@ -261,7 +261,7 @@ impl Roster {
         State::Running(Target::start(&start, client, &self.tasks))
     }
 
-    /// What is watched at a server outlives its target while anybody watches it.
+    /// The subscriptions to a server outlive its target as long as there are watchers.
     fn subscriptions_of(&self, server: &TargetId) -> Arc<Subscriptions> {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.retain(|_, subscriptions| subscriptions.strong_count() > 0);
@@ -284,7 +284,7 @@ impl Roster {
         is_known
     }
 
-    /// Replaces the roster; what runs no more in the new one is retired.
+    /// Replaces the set. Targets that are no longer running in it are retired.
     fn change(&self, change: impl FnOnce(&Entries) -> Entries) {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.entries.load_full();
@@ -308,10 +308,10 @@ impl Entry {
         }
     }
 
-    /// Whether the target is configured so already, and needs no new attempt.
+    /// Whether the target already has this configuration and needs no restart.
     fn is_as(&self, config: &TargetConfig, limits: UpstreamLimits) -> bool {
         let is_broken = self.running().is_some_and(|target| target.is_broken());
-        // A target does not need what callers see of it.
+        // The exposure does not affect the target itself.
         let shown = TargetConfig { exposes: config.exposes.clone(), ..(*self.config).clone() };
         shown == *config && self.limits == limits && !is_broken
     }

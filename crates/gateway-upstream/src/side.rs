@@ -1,6 +1,6 @@
-//! What an upstream says while a request is under way: notifications, and questions for the caller.
+//! The channel from an upstream to the caller of a running request: notifications and questions.
 //!
-//! The way is narrow on purpose: who does not listen holds up its own request and nobody else's.
+//! The channel is bounded: a caller that does not read blocks only its own request.
 
 use std::sync::{
     Arc, Weak,
@@ -17,68 +17,68 @@ use tokio::sync::{SetOnce, mpsc, oneshot};
 
 use super::visit::Visit;
 
-/// Most messages that wait for a caller.
+/// Maximum queued messages.
 const QUEUE: usize = 16;
 
-/// What is said meanwhile.
+/// A message to the caller of a running request.
 #[derive(Debug)]
 pub enum Meanwhile {
     /// Progress or a log message.
     Notification {
         /// The method.
         method: Box<str>,
-        /// Its parameters, raw.
+        /// The raw parameters.
         params: Option<Box<RawValue>>,
     },
-    /// Something that only the caller can answer.
+    /// A request that only the client can answer.
     Question(Question),
 }
 
-/// Something that only the caller can answer: elicitation, sampling, roots.
+/// A request that only the client can answer: elicitation, sampling, roots.
 #[derive(Debug)]
 pub struct Question {
     /// The method.
     pub method: Box<str>,
     /// Its parameters, raw.
     pub params: Option<Box<RawValue>>,
-    /// Where the answer goes; dropped, it is that nobody answers.
+    /// The receiver of the answer. Dropping it means that there is no answer.
     pub answer: oneshot::Sender<Answered>,
     refused: Arc<SetOnce<QuotaExceeded>>,
 }
 
 impl Question {
-    /// It cannot wait for an answer, and neither can the request that it belongs to.
+    /// Rejects the question and ends its request, because a quota is exceeded.
     pub fn refuse(self, why: QuotaExceeded) {
         let _ = self.refused.set(why);
     }
 }
 
-/// What a caller answered: a result, or an error.
+/// The answer of a client: a result or an error.
 pub type Answered = Result<Box<RawValue>, RpcError>;
 
-/// The way to a caller.
+/// The channel to the caller of a request.
 #[derive(Debug, Clone)]
 pub struct Side {
     caller: mpsc::Sender<Meanwhile>,
     questions: Arc<AtomicU32>,
     told: Told,
-    /// The request, while it is at its upstream.
+    /// The request, while it is running at its upstream.
     visit: Option<Weak<Visit>>,
-    /// Why the request cannot wait for answers, and ends.
+    /// The exceeded quota that ends the request.
     refused: Arc<SetOnce<QuotaExceeded>>,
 }
 
-/// What of what is told passes.
+/// The notifications that are forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     Nothing,
-    /// The numbers of progress.
+    /// Progress without its message.
     Numbers,
     Everything,
 }
 
 impl Side {
-    /// A way, and its end at the caller.
+    /// Creates a channel and its receiver.
     pub fn open() -> (Self, mpsc::Receiver<Meanwhile>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (questions, refused) = (Arc::default(), Arc::default());
@@ -86,36 +86,36 @@ impl Side {
         (side, receiver)
     }
 
-    /// The same way for a tool of which not everything is to be known: of what is told, only the
-    /// numbers of progress pass. Questions do, because nobody else can answer them.
+    /// The channel for a tool with a projection: of the notifications, only progress numbers pass.
+    /// Questions pass, because only the client can answer them.
     pub fn with_numbers_only(&self) -> Self {
         Self { told: Told::Numbers.min(self.told), ..self.clone() }
     }
 
-    /// The same way for a step of a composition, whose caller hears of the composition itself: only
-    /// questions pass.
+    /// The channel for a step of a composition, whose caller sees the progress of the composition:
+    /// only questions pass.
     pub fn for_questions(&self) -> Self {
         let (questions, refused) = (Arc::default(), Arc::default());
         let caller = self.caller.clone();
         Self { caller, questions, told: Told::Nothing, visit: None, refused }
     }
 
-    /// The same way for a request that is at its upstream now.
+    /// The channel for a request that is running at its upstream.
     pub(super) fn of(&self, visit: &Arc<Visit>) -> Self {
         Self { visit: Some(Arc::downgrade(visit)), ..self.clone() }
     }
 
-    /// Why the request could not wait for an answer, if it could not.
+    /// The exceeded quota that ended the request, if there is one.
     pub fn refusal(&self) -> Option<QuotaExceeded> {
         self.refused.get().copied()
     }
 
-    /// Resolves when the request cannot wait for answers.
+    /// Resolves when an exceeded quota ends the request.
     pub(super) async fn refused(&self) -> QuotaExceeded {
         *self.refused.wait().await
     }
 
-    /// What is told to the caller, if anything.
+    /// The forwarded form of a notification, if it is forwarded.
     fn passed(&self, method: &str, params: Option<&RawValue>) -> Option<Meanwhile> {
         let params = match method {
             "notifications/elicitation/complete" => params.map(ToOwned::to_owned),
@@ -126,27 +126,27 @@ impl Side {
         Some(Meanwhile::Notification { method: method.into(), params })
     }
 
-    /// How many questions were asked so far.
+    /// The number of questions so far.
     pub(crate) fn questions(&self) -> u32 {
         self.questions.load(Ordering::Relaxed)
     }
 
-    /// Tells something, and waits until there is room for it.
+    /// Sends a notification and waits for room in the queue.
     pub(crate) async fn tell(&self, method: &str, params: Option<&RawValue>) {
         if let Some(told) = self.passed(method, params) {
-            // A caller that is gone needs no news.
+            // The caller may have disconnected.
             let _ = self.caller.send(told).await;
         }
     }
 
-    /// The same without waiting; what there is no room for is lost.
+    /// Sends a notification without waiting. It is dropped if the queue is full.
     pub fn try_tell(&self, method: &str, params: Option<&RawValue>) {
         if let Some(told) = self.passed(method, params) {
             let _ = self.caller.try_send(told);
         }
     }
 
-    /// Asks something; the answer comes later, or never. Who asks too much is not put through.
+    /// Sends a question. The answer may never arrive. A question beyond the quota is rejected.
     pub fn ask(&self, method: &str, params: Option<&RawValue>) -> oneshot::Receiver<Answered> {
         let (answer, answered) = oneshot::channel();
         let params = params.map(ToOwned::to_owned);
@@ -163,7 +163,7 @@ impl Side {
     }
 }
 
-/// Progress without its words.
+/// Progress without its message.
 fn numbers(progress: &RawValue) -> Option<Box<RawValue>> {
     let members = Object::parse(progress).ok()?;
     let mut kept = ObjectWriter::with_capacity(64);

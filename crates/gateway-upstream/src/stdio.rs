@@ -1,5 +1,5 @@
-//! MCP over the standard streams of a child process: one supervised child for each target, shared
-//! by all calls; where that is configured, callers that are told apart have one of their own.
+//! MCP over the standard streams of a child process. All calls of a target share one supervised
+//! child. If configured, each identified caller has its own child.
 //!
 //! The child is not sandboxed: its configuration is trusted.
 
@@ -41,14 +41,14 @@ use super::{
 };
 use crate::TransportConfig;
 
-/// How the child is.
+/// The state of the child.
 #[derive(Debug, Clone)]
 enum Status {
-    /// It was started, and did not introduce itself yet.
+    /// The child has started and the handshake is not done.
     Starting,
-    /// It can be called.
+    /// The child accepts calls.
     Up(Arc<Connection>),
-    /// It ended or could not be started, and will be again after a while.
+    /// The child ended or could not be started. It is restarted after a delay.
     Down(Arc<str>),
 }
 
@@ -62,7 +62,7 @@ pub(super) struct StdioLink {
 }
 
 impl StdioLink {
-    /// Starts the child, and gives the link to it.
+    /// Starts the child and returns its link.
     pub(super) fn start(start: &Start<'_>, announcer: Arc<Announcer>, tasks: &TaskTracker) -> Self {
         let (report, status) = watch::channel(Status::Starting);
         let plan = Arc::new(Plan::new(start, announcer));
@@ -81,7 +81,7 @@ impl StdioLink {
         }
     }
 
-    /// What the child speaks, as far as it is known.
+    /// The era of the child, if it is known.
     pub(super) fn era(&self) -> Option<Era> {
         match &*self.status.borrow() {
             Status::Up(connection) => Some(connection.era()),
@@ -89,7 +89,7 @@ impl StdioLink {
         }
     }
 
-    /// Sends a request and waits for its answer. Dropping the future tells the child to cancel.
+    /// Sends a request and waits for its response. Dropping the future cancels the request.
     pub(super) async fn request(&self, outgoing: &Outgoing<'_>) -> Result<(Reply, Era), Error> {
         let caller = outgoing.request().and_then(|request| request.context.caller.as_ref());
         let lease = match (&self.own, caller) {
@@ -101,7 +101,7 @@ impl StdioLink {
         Ok((connection.request(outgoing).await?, connection.era()))
     }
 
-    /// What the child said of itself.
+    /// The self-description of the child.
     pub(super) fn about(&self) -> Option<Arc<About>> {
         match &*self.status.borrow() {
             Status::Up(connection) => connection.about(),
@@ -109,7 +109,7 @@ impl StdioLink {
         }
     }
 
-    /// Follows what the child says to everybody, whichever child it is.
+    /// Receives the notifications of the child, across restarts.
     pub(super) async fn listen(&self, subscriptions: &Subscriptions) {
         let (mut up, mut down) = (self.status.clone(), self.status.clone());
         loop {
@@ -124,7 +124,7 @@ impl StdioLink {
         }
     }
 
-    /// The running child's connection; a child that is just starting is waited for.
+    /// The connection of the running child. Waits for a starting child.
     async fn connection(&self, status: &watch::Receiver<Status>) -> Result<Arc<Connection>, Error> {
         let known = status.borrow().clone();
         let status = match known {

@@ -1,5 +1,4 @@
-//! Which resources of one upstream are of interest to anybody, counted, and what the upstream said
-//! to that.
+//! The watched resources of one upstream, with their watchers and the upstream's responses.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -13,12 +12,13 @@ use tokio::sync::watch;
 
 use super::{error::Error, reply::Reply};
 
-/// Most resources of one upstream that are watched at once.
+/// Maximum number of watched resources of one upstream.
 const MOST: usize = 1_000;
-/// How long a watcher waits for what the upstream says to it. One that is out of reach is told later.
+/// How long a watcher waits for the upstream's response. An unreachable upstream gets the
+/// subscription later.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The resources that are watched, with by whom.
+/// The watched resources and their watchers.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
     watched: Mutex<Watched>,
@@ -28,27 +28,28 @@ pub(super) struct Subscriptions {
 
 type Watched = BTreeMap<Arc<str>, Resource>;
 
-/// One resource that is watched.
+/// A watched resource.
 #[derive(Debug, Default)]
 struct Resource {
     watchers: HashMap<QuotaKey, Watching>,
     answer: watch::Sender<Option<Answer>>,
 }
 
-/// What the upstream said to a subscription.
+/// The upstream's response to a subscription.
 type Answer = Result<(), RpcError>;
 
-/// What one principal has of one resource: how often it watches counts as once.
+/// The subscriptions of one caller to one resource; together they take one quota unit.
 #[derive(Debug)]
 struct Watching {
     count: usize,
     _share: QuotaGuard,
 }
 
-/// The resources that are watched at one moment.
+/// A snapshot of the watched resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Counts changes: who comes back after a refusal is not who was there before.
+    /// Increments with each change, so that a resource that was rejected and watched again counts
+    /// as changed.
     version: u64,
     uris: Arc<[Arc<str>]>,
 }
@@ -61,7 +62,7 @@ impl Default for Subscriptions {
 }
 
 impl Subscriptions {
-    /// Watches a resource for somebody until the guard is dropped.
+    /// Adds a watcher of a resource until the guard is dropped.
     pub(super) fn watch(
         self: &Arc<Self>,
         uri: Arc<str>,
@@ -99,7 +100,7 @@ impl Subscriptions {
         Subscribed { of: Arc::clone(self), uri, principal: principal.clone(), answer }
     }
 
-    /// Notes what the upstream said to the subscription of a resource.
+    /// Records the upstream's response to the subscription of a resource.
     pub(super) fn answered(&self, uri: &str, reply: Reply) {
         let answer = match reply {
             Reply::Result(_) => Ok(()),
@@ -110,7 +111,7 @@ impl Subscriptions {
         }
     }
 
-    /// Notes which of those that it was asked for the upstream has agreed to.
+    /// Records which of the requested resources the upstream acknowledged.
     pub(super) fn acknowledged(&self, wanted: &Wanted, honoured: &BTreeSet<String>) {
         let watched = self.watched();
         for uri in wanted.uris() {
@@ -131,21 +132,21 @@ impl Subscriptions {
         });
     }
 
-    /// What is watched now.
+    /// The currently watched resources.
     pub(super) fn wanted(&self) -> Wanted {
         self.wanted.borrow().clone()
     }
 
-    /// Resolves when something else is watched than this.
+    /// Resolves when the watched resources differ from these.
     pub(super) async fn other_than(&self, known: &Wanted) {
         let mut wanted = self.wanted.subscribe();
-        // The sender lives as long as this does.
+        // The sender is owned by `self`.
         let _ = wanted.wait_for(|wanted| wanted != known).await;
     }
 }
 
 fn unacknowledged() -> RpcError {
-    let message = "the server does not tell of changes of this resource".to_owned();
+    let message = "the server does not support subscriptions to this resource".to_owned();
     RpcError { code: jsonrpc::code::INVALID_PARAMS, message, data: None }
 }
 
@@ -154,7 +155,7 @@ impl Wanted {
         self.uris.iter().map(AsRef::as_ref)
     }
 
-    /// As `subscriptions/listen` wants it.
+    /// The filter of `subscriptions/listen`.
     pub(super) fn filter(&self) -> String {
         let mut filter =
             br#"{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true"#
@@ -168,15 +169,15 @@ impl Wanted {
             jsonrpc::write_string(&mut filter, uri);
         }
         filter.extend_from_slice(if self.uris.is_empty() { b"}" } else { b"]}" });
-        String::from_utf8(filter).expect("only text was put in")
+        String::from_utf8(filter).expect("the writer only appends text")
     }
 }
 
-/// What an upstream with a subscription for each resource was told.
+/// The subscriptions at an upstream with one subscription per resource.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Told(BTreeSet<Arc<str>>);
 
-/// What it is to be told besides.
+/// The subscriptions to add and to remove.
 #[derive(Debug)]
 pub(super) struct Changes {
     pub(super) new: Vec<Arc<str>>,
@@ -184,7 +185,7 @@ pub(super) struct Changes {
 }
 
 impl Told {
-    /// What has to be said for it to know what is wanted. It counts as said.
+    /// Returns the changes for the wanted resources and records them as sent.
     pub(super) fn change(&mut self, wanted: &Wanted) -> Changes {
         let wanted: BTreeSet<_> = wanted.uris.iter().cloned().collect();
         let new = wanted.difference(&self.0).cloned().collect();
@@ -193,13 +194,13 @@ impl Told {
         Changes { new, over }
     }
 
-    /// It was not said, or refused.
+    /// Records that a subscription was not sent or was rejected.
     pub(super) fn except(&mut self, uri: &str) {
         self.0.remove(uri);
     }
 }
 
-/// Watches a resource for as long as it lives.
+/// A subscription to a resource. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Subscribed {
     of: Arc<Subscriptions>,
@@ -209,7 +210,7 @@ pub struct Subscribed {
 }
 
 impl Subscribed {
-    /// The same once the upstream has agreed, or has not said anything for long.
+    /// Waits until the upstream has accepted the subscription, or for 5 s.
     pub async fn agreed(mut self) -> Result<Self, Error> {
         let answer = self.answer.wait_for(Option::is_some);
         let refusal = match tokio::time::timeout(PATIENCE, answer).await {
@@ -244,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_is_watched_as_long_as_anybody_does() {
+    fn resource_is_watched_until_last_watcher_leaves() {
         let all = Arc::new(Subscriptions::default());
         assert!(!all.wanted().filter().contains("resourceSubscriptions"));
         let watch = |uri: &str, who: Option<&str>| all.watch(uri.into(), &who.map(Arc::from)).unwrap();
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_watches_without_end() {
+    fn watched_resources_are_limited() {
         let all = Arc::new(Subscriptions::default());
         let watch = |uri: &str, who: usize| all.watch(uri.into(), &Some(who.to_string().into()));
         let own = MOST / 4;
@@ -267,7 +268,7 @@ mod tests {
         let all_taken = QuotaExceeded::Total { what, most: MOST };
         assert_eq!(watch("b:1", 9).unwrap_err(), all_taken);
         assert_eq!(watch("a:999", 0).unwrap_err(), QuotaExceeded::PerCaller { what, most: own });
-        assert!(watch("a:7", 9).is_ok() && watch("a:7", 0).is_ok(), "it is watched already");
+        assert!(watch("a:7", 9).is_ok() && watch("a:7", 0).is_ok(), "the resource is already watched");
         drop(many);
         assert!(watch("b:1", 9).is_ok());
         assert!(all.shares.take(&None).is_ok() && all.watched().is_empty());

@@ -1,7 +1,8 @@
-//! A caller's request while it is at an upstream, as far as that asks something meanwhile.
+//! A running request of a caller and the questions in it.
 //!
-//! Who asks is alive: no other request needs to see that any more. And from then on the request
-//! waits for a person, so it counts against its caller's share of the upstream's places.
+//! A question from the upstream proves that the upstream is alive, so it closes a half-open
+//! breaker. From then on the request waits for a person, so it counts against the caller's share of
+//! the upstream's concurrency.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,23 +10,23 @@ use gateway_policy::{QuotaExceeded, QuotaKey, QuotaGuard, Quotas};
 
 use super::breaker::Passing;
 
-/// One request at its upstream.
+/// One running request.
 #[derive(Debug)]
 pub(super) struct Visit {
     passing: Passing,
     principal: QuotaKey,
     shares: Arc<Quotas>,
-    /// From the first question on.
+    /// Held from the first question on.
     share: Mutex<Option<QuotaGuard>>,
 }
 
 impl Visit {
-    /// A request of this principal that was let through.
+    /// Creates the state of an admitted request.
     pub(super) fn new(passing: Passing, shares: &Arc<Quotas>, principal: QuotaKey) -> Self {
         Self { passing, principal, shares: Arc::clone(shares), share: Mutex::default() }
     }
 
-    /// The upstream asks something, which may be more than the caller's share.
+    /// Records a question, which may exceed the caller's quota.
     pub(super) fn asks(&self) -> Result<(), QuotaExceeded> {
         self.passing.is_alive();
         let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,12 +36,12 @@ impl Visit {
         Ok(())
     }
 
-    /// Whether it has waited for answers.
+    /// Whether the upstream has sent questions.
     pub(super) fn has_asked(&self) -> bool {
         self.share.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Says what became of it.
+    /// Records the outcome.
     pub(super) fn end(&self, has_failed: bool) {
         self.passing.end(has_failed);
     }

@@ -1,4 +1,4 @@
-//! Reading the answer to a POST: JSON or an event stream, within the size limit.
+//! Reads the response to a POST: JSON or an event stream, within the size limit.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,13 @@ use hyper::body::{Body as _, Incoming};
 
 use super::{super::reply::Reply, Breach, Error, ear::Ear, resume};
 
-/// How long the rest of an event stream is read after the answer, so that its connection can be
-/// used again.
+/// How long the rest of an event stream is read after the response, so that its connection can be
+/// reused.
 const REST: Duration = Duration::from_millis(500);
-/// Bytes of messages before an answer that are read in a second.
+/// Maximum rate of messages before a response, in bytes per second.
 const MESSAGE_BYTES_A_SECOND: u64 = 1024 * 1024;
 
-/// What the answer must be.
+/// The expected response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected<'a> {
     pub(crate) id: u64,
@@ -30,11 +30,11 @@ pub(crate) struct Expected<'a> {
     pub(crate) buffered: Option<&'a BufferReservation>,
 }
 
-/// What came.
+/// A received response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
-    /// None: the status says no, and the body does not say more.
+    /// `None`: an error status without a JSON-RPC error.
     pub(super) reply: Option<Reply>,
     pub(super) session_id: Option<HeaderValue>,
 }
@@ -45,7 +45,7 @@ impl Answer {
     }
 }
 
-/// The error that a status is with which nothing else came.
+/// The error of a status without a JSON-RPC error.
 pub(super) fn no(status: StatusCode) -> Error {
     let status_code = status.as_u16();
     if is_refusal(status) {
@@ -55,7 +55,7 @@ pub(super) fn no(status: StatusCode) -> Error {
     }
 }
 
-/// Whether a status is about who asks or how often, and not about what.
+/// Whether a status concerns credentials or rate limits, not the request.
 pub(super) fn is_refusal(status: StatusCode) -> bool {
     matches!(
         status,
@@ -63,7 +63,7 @@ pub(super) fn is_refusal(status: StatusCode) -> bool {
     )
 }
 
-/// Reads the answer to a request. What the server says meanwhile goes to the ear.
+/// Reads the response to a request. Messages before it go to the sink.
 pub(super) async fn read(
     response: Response<Incoming>,
     expected: Expected<'_>,
@@ -80,7 +80,7 @@ pub(super) async fn read(
     Ok(Answer { status, reply, session_id })
 }
 
-/// Reads an answer that is no stream of events.
+/// Reads a response that is not an event stream.
 pub(crate) async fn read_one(
     response: Response<Incoming>,
     expected: Expected<'_>,
@@ -89,7 +89,7 @@ pub(crate) async fn read_one(
     read_json((&head, body), expected).await?.ok_or_else(|| no(head.status))
 }
 
-/// `None`: the status says no, and the body does not say more.
+/// Returns `None` for an error status without a JSON-RPC error.
 async fn read_json(
     (head, body): (&response::Parts, Incoming),
     expected: Expected<'_>,
@@ -106,14 +106,14 @@ async fn read_json(
     }
 }
 
-/// Reads the answer to a notification, which has no content that matters.
+/// Reads the response to a notification. Its content is ignored.
 pub(super) async fn acknowledgement(response: Response<Incoming>) -> Result<StatusCode, Error> {
     let status = response.status();
     read_whole(response.into_body(), 64 * 1024, None).await?;
     Ok(status)
 }
 
-/// Whether events follow.
+/// Whether the response is an event stream.
 pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
     is_media_type(headers, "text/event-stream")
 }
@@ -124,7 +124,7 @@ fn is_media_type(headers: &HeaderMap, wanted: &str) -> bool {
     essence.eq_ignore_ascii_case(wanted)
 }
 
-/// Reads a body to its end, with memory that is reserved chunk by chunk.
+/// Reads a whole body and reserves memory for each chunk.
 pub(super) async fn read_whole(
     mut body: Incoming,
     limit_bytes: usize,
@@ -144,7 +144,7 @@ pub(super) async fn read_whole(
         if let Some(buffered) = buffered {
             buffered.grow(chunk.len())?;
         }
-        // Most answers are one chunk, which needs no copy.
+        // Most bodies are one chunk, which needs no copy.
         if first.is_empty() && rest.is_empty() {
             first = chunk;
             continue;
@@ -180,7 +180,7 @@ fn read_response(body: &[u8], expected: Expected<'_>) -> Result<Reply, Error> {
     }
 }
 
-/// An error without an id is about the only request that was sent with this POST.
+/// An error without an id concerns the only request of this POST.
 fn own_response(response: jsonrpc::Response<'_>, id: u64) -> Result<Reply, Error> {
     match response.id {
         Some(answered) if answered.as_raw().parse() != Ok(id) => Err(Breach::WrongId.into()),
@@ -188,13 +188,13 @@ fn own_response(response: jsonrpc::Response<'_>, id: u64) -> Result<Reply, Error
     }
 }
 
-/// How fast the messages before an answer are read. As many bytes as the limit of an answer are
-/// read at once. A stream that is faster after them is read more slowly, and its server waits.
+/// Limits the rate of messages before a response. A burst of the response size limit is read
+/// immediately; a faster stream is read more slowly, so that its server waits.
 struct Pace {
     started: Instant,
     at_once: usize,
     read: usize,
-    /// Bytes of memory that are reserved for them.
+    /// Bytes of memory reserved for the messages.
     reserved: usize,
 }
 
@@ -203,7 +203,7 @@ impl Pace {
         Self { started: Instant::now(), at_once, read: 0, reserved: 0 }
     }
 
-    /// Counts a message, and returns how long to wait where the stream is too fast.
+    /// Counts a message. Returns how long to wait if the stream is too fast.
     fn count(&mut self, bytes: usize) -> Option<Duration> {
         self.read += bytes;
         let excess = self.read.saturating_sub(self.at_once) as u64;
@@ -212,9 +212,9 @@ impl Pace {
     }
 }
 
-/// A stream that a legacy server closes before its answer, for reasons of its own, is taken up
-/// again where it ended. The limit holds for each message alone: a call may say more than that in
-/// all before its answer. The reserved memory is that of the largest messages that came together.
+/// Reads an event stream up to the response. If a legacy server closes the stream before, it is
+/// resumed. The size limit applies to each message. The reserved memory is that of the largest
+/// messages that arrived together.
 async fn read_events(
     mut body: Incoming,
     expected: Expected<'_>,
@@ -253,7 +253,7 @@ async fn read_events(
     }
 }
 
-/// Reads a stream to its end, which usually has come already.
+/// Reads the rest of a stream, which usually has ended already.
 fn finish(mut body: Incoming) {
     if !body.is_end_stream() {
         tokio::spawn(async move {

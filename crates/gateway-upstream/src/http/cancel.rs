@@ -1,4 +1,4 @@
-//! What happens to a request at the upstream when nobody waits for it any more.
+//! Cancels a request at the upstream when its caller stops waiting.
 //!
 //! In the modern era the end of the connection cancels the request instead.
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Session, Way};
 use crate::message;
 
-/// Tells a legacy server that nobody waits for a request any more.
+/// Sends `notifications/cancelled` to a legacy server when dropped.
 pub(super) struct CancelOnDrop<'a> {
     pub(super) way: &'a Arc<Way>,
     pub(super) session: &'a Session,

@@ -1,4 +1,4 @@
-//! Whether an upstream is still there, asked as cheaply as its era allows.
+//! The health check of an upstream, with the cheapest request of its era.
 //!
 //! Any response is a sign of life.
 
@@ -6,7 +6,7 @@ use super::{Answer, HttpLink, Outgoing, answer};
 use crate::error::Error;
 
 impl HttpLink {
-    /// Fails if it does not answer. One that was not spoken to yet is given the benefit of the doubt.
+    /// Fails if the upstream does not respond. Before the first request it counts as healthy.
     pub(crate) async fn check(&self) -> Result<(), Error> {
         let Some(session) = self.session.load_full() else { return Ok(()) };
         let ping = if session.is_legacy() { Outgoing::Ping } else { Outgoing::Discover };

@@ -1,5 +1,5 @@
-//! Which addresses are dialled. That is asked of the addresses to which a name leads, each time that
-//! a connection is made: a name that was good yesterday may lead elsewhere today.
+//! The SSRF guard: the addresses that may be dialed. It checks the resolved addresses of each
+//! connection, because DNS answers can change.
 //!
 //! Private networks and loopback are allowed: upstreams run there, and an operator configured the
 //! address.
@@ -19,7 +19,7 @@ use tower::Service;
 
 use crate::Addresses;
 
-/// Where clouds tell a machine its secrets, beside the link-local addresses.
+/// Metadata services of clouds, besides the link-local ones.
 const METADATA: [IpAddr; 5] = [
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
@@ -28,10 +28,10 @@ const METADATA: [IpAddr; 5] = [
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// An address that no upstream has.
+/// A blocked address.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{address} is not dialled: it is {what}; where the server is really there, give its target \
+    "{address} is blocked: it is {what}; if the server really has this address, give its target \
      `addresses: any`"
 )]
 pub(super) struct Refused {
@@ -39,7 +39,7 @@ pub(super) struct Refused {
     what: &'static str,
 }
 
-/// Refuses an address that is written in the URL itself, which no resolver sees.
+/// Checks an IP address in the URL itself, which is not resolved.
 pub(super) fn check(uri: &Uri, addresses: Addresses) -> Result<(), Refused> {
     let host = uri.host().unwrap_or_default();
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
@@ -53,27 +53,27 @@ fn judge(address: IpAddr, addresses: Addresses) -> Result<(), Refused> {
     }
 }
 
-/// What an address is that no upstream has.
+/// The reason why an address is blocked.
 fn what_is(address: IpAddr) -> Option<&'static str> {
     if METADATA.contains(&address) {
-        return Some("a cloud's metadata service");
+        return Some("a cloud metadata service");
     }
     match address {
-        IpAddr::V4(v4) if v4.octets()[0] == 0 => Some("this machine under no address"),
+        IpAddr::V4(v4) if v4.octets()[0] == 0 => Some("an unspecified address"),
         IpAddr::V4(v4) if v4.is_link_local() => {
-            Some("link-local, as clouds' metadata services are")
+            Some("link-local, like cloud metadata services")
         }
         IpAddr::V4(v4) if v4.is_multicast() => Some("multicast"),
         IpAddr::V4(v4) if v4.is_broadcast() => Some("broadcast"),
         IpAddr::V4(_) => None,
-        IpAddr::V6(v6) if v6.is_unspecified() => Some("this machine under no address"),
+        IpAddr::V6(v6) if v6.is_unspecified() => Some("an unspecified address"),
         IpAddr::V6(v6) if v6.is_unicast_link_local() => Some("link-local"),
         IpAddr::V6(v6) if v6.is_multicast() => Some("multicast"),
         IpAddr::V6(v6) => inner(v6).and_then(|v4| what_is(v4.into())),
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for: mapped, compatible, NAT64 (RFC 6052) or 6to4.
+/// The IPv4 address inside an IPv6 address: mapped, compatible, NAT64 (RFC 6052) or 6to4.
 fn inner(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     let (high, low) = match v6.segments() {
         [0, 0, 0, 0, 0, 0, 0, 1] => return None,
@@ -85,7 +85,7 @@ fn inner(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))
 }
 
-/// The system's resolver, without what is not dialled.
+/// The system's resolver without blocked addresses.
 #[derive(Debug, Clone)]
 pub struct Resolver {
     system: GaiResolver,
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_that_servers_have_are_dialled() {
+    fn special_addresses_are_blocked() {
         for bad in [
             "0.0.0.0",
             "0.1.2.3",
@@ -175,15 +175,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_in_a_url_is_looked_at_without_a_resolver() {
+    fn ip_address_in_url_is_checked() {
         let is_good = |url: &str| check(&url.parse().unwrap(), Addresses::Usual).is_ok();
         assert!(is_good("http://127.0.0.1:1/mcp") && is_good("https://[::1]/mcp"));
-        assert!(is_good("http://host.example/mcp"), "a name is the resolver's");
+        assert!(is_good("http://host.example/mcp"), "names are checked by the resolver");
         assert!(!is_good("http://169.254.169.254/latest") && !is_good("https://[fe80::1]:8/mcp"));
         let error = check(&"http://[::ffff:a9fe:a9fe]/".parse().unwrap(), Addresses::Usual);
         let text = error.unwrap_err().to_string();
         assert!(
-            text.starts_with("::ffff:169.254.169.254 is not dialled: it is link-local"),
+            text.starts_with("::ffff:169.254.169.254 is blocked: it is link-local"),
             "{text}"
         );
         assert!(text.contains("`addresses: any`"), "{text}");

@@ -1,5 +1,4 @@
-//! What an answer says about what is known of the upstream: which era it speaks, and whether that
-//! is still true.
+//! Decides whether a response invalidates the cached session or era.
 
 use gateway_protocol::{jsonrpc::code, mcp::Era};
 use http::StatusCode;
@@ -12,7 +11,7 @@ const SERVER_ERROR: i64 = -32_000;
 /// The error code of the official SDKs for an expired session.
 const SESSION_NOT_FOUND: i64 = -32_001;
 
-/// Whether what is known about the upstream is in doubt.
+/// Whether the session and the era must be negotiated again.
 pub(super) fn must_start_over(
     era: Era,
     outgoing: &Outgoing<'_>,
@@ -22,11 +21,12 @@ pub(super) fn must_start_over(
         Ok(answer) => answer,
         Err(error) => return matches!(error, Error::Unavailable { .. }),
     };
-    // A refusal is about who asks or how often: a new session would only be refused like this one.
+    // Credentials and rate limits apply to every session, so a new one would be rejected too.
     if answer::is_refusal(answer.status) {
         return false;
     }
-    // 404 means that the session has expired. Some servers say so in JSON-RPC, and some with 400.
+    // 404 means an expired session. Some servers report it with a JSON-RPC error, and some with
+    // 400.
     let may_mean_session = matches!(
         answer.status,
         StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED
@@ -34,7 +34,7 @@ pub(super) fn must_start_over(
     let Some(Reply::Error(error)) = &answer.reply else {
         return answer.reply.is_none() && may_mean_session;
     };
-    // Listing is what every server can do for everybody, so its failure may mean anything.
+    // Every server can list, so a failed list may have any cause.
     if matches!(outgoing, Outgoing::List { .. }) {
         return true;
     }
@@ -45,13 +45,13 @@ pub(super) fn must_start_over(
     }
 }
 
-/// Whether legacy servers answer with this code to a request in a session that they do not know.
-/// Other errors are about the request, so they are no reason to end a session that others use.
+/// Whether legacy servers use this code for unknown sessions. Other errors concern the request, so
+/// they must not end a session that others use.
 fn is_about_session(error: i64) -> bool {
     matches!(error, SERVER_ERROR | SESSION_NOT_FOUND | code::INVALID_REQUEST)
 }
 
-/// Whether a modern server answers so, with such a status, to a request that it understood.
+/// Whether a modern server uses this code, with such a status, for a request that it understood.
 fn is_modern(error: i64) -> bool {
     matches!(
         error,
@@ -62,7 +62,7 @@ fn is_modern(error: i64) -> bool {
     )
 }
 
-/// What the answer to `server/discover` says about the era; also no answer is one.
+/// Decides the era from the response to `server/discover`, or from its absence.
 pub(super) fn verdict(answer: Result<Answer, Error>) -> Result<Verdict, Error> {
     match answer {
         Ok(Answer { reply: Some(reply), .. }) => Ok(handshake::after_discover(&reply)),
@@ -72,8 +72,8 @@ pub(super) fn verdict(answer: Result<Answer, Error>) -> Result<Verdict, Error> {
     }
 }
 
-/// Something on the way wants credentials or patience, or is overloaded or broken, which says
-/// nothing about the era. 403 may: some let only those methods through that they know.
+/// Whether the status comes from authentication, rate limits, overload or a broken proxy, which say
+/// nothing about the era. 403 may concern the method: some servers allow only known ones.
 fn says_nothing(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS)
         || (status.is_server_error() && status != StatusCode::INTERNAL_SERVER_ERROR)

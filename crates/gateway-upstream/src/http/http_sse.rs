@@ -1,8 +1,8 @@
-//! Recognition of servers that speak only the HTTP+SSE transport of 2024-11-05.
+//! Recognizes servers that support only the HTTP+SSE transport of 2024-11-05.
 //!
-//! Such a server rejects a POST of `initialize` and opens an event stream for a GET; the first event is
-//! `endpoint` (MCP 2025-11-25, basic/transports, backwards compatibility). The gateway does not speak
-//! this transport, so the error names it.
+//! Such a server rejects a POST of `initialize` and opens an event stream for a GET; the first
+//! event is `endpoint` (MCP 2025-11-25, basic/transports, backwards compatibility). The gateway
+//! does not support this transport, so the error names it.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use http::HeaderMap;
 
 use super::{OnBehalf, Way, answer};
 
-/// Longest wait for the first event.
+/// Maximum wait for the first event.
 const WAIT: Duration = Duration::from_secs(2);
-/// Most bytes before the first event.
+/// Maximum bytes before the first event.
 const BYTES: usize = 4_096;
 
 /// Whether the first event of a GET is `endpoint`.

@@ -31,22 +31,22 @@ use super::{
     Breach, Ear, Error, HttpLink, Outgoing, Reply, Session, Way, answer, request_headers,
 };
 
-/// Before a stream is opened again.
+/// The delay before a stream is reopened; it doubles.
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(30);
-/// How long a server may take to acknowledge a subscription.
+/// Time limit for the acknowledgement of a subscription.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most subscriptions that wait for their answers at once.
+/// Maximum number of concurrent subscription requests.
 const AT_ONCE: usize = 8;
 
-/// What a legacy server was told in one session.
+/// The subscriptions in one session of a legacy server.
 #[derive(Default)]
 struct Knows {
     session: Weak<Session>,
     told: Told,
 }
 
-/// Follows, with patience, for as long as it is not dropped.
+/// Receives notifications and reopens the stream after failures, until the future is dropped.
 pub(super) async fn forever(link: &HttpLink, subscriptions: &Subscriptions) {
     let mut backoff = Backoff::new(FIRST, LONGEST);
     let mut knows = Knows::default();
@@ -55,7 +55,7 @@ pub(super) async fn forever(link: &HttpLink, subscriptions: &Subscriptions) {
         let lasted = tokio::time::Instant::now();
         let outcome = once(link, subscriptions, (&mut wanted, &mut knows)).await;
         if let Err(error) = outcome {
-            tracing::debug!(target.server = %link.way.server, %error, "a stream of news ended");
+            tracing::debug!(target.server = %link.way.server, %error, "a notification stream ended");
         }
         if lasted.elapsed() > LONGEST {
             backoff.reset();
@@ -67,7 +67,7 @@ pub(super) async fn forever(link: &HttpLink, subscriptions: &Subscriptions) {
     }
 }
 
-/// One stream to its end; `wanted` follows what the server was told.
+/// Reads one stream to its end. `wanted` holds the sent subscriptions.
 async fn once(
     link: &HttpLink,
     subscriptions: &Subscriptions,
@@ -86,14 +86,14 @@ async fn once(
                 subscriptions.other_than(wanted).await;
                 let next = subscriptions.wanted();
                 tell(link, &session, (subscriptions, &next, told)).await?;
-                // Not before: the stream may end in the middle of that.
+                // Set last, because the stream may end in between.
                 *wanted = next;
             }
         };
         return tokio::select! {
             outcome = hear(link, &session, request) => outcome,
             outcome = keep_telling => outcome,
-            // A stream would keep the session from its end.
+            // An open stream would keep the session alive.
             () = session.forgotten() => Ok(()),
         };
     }
@@ -106,7 +106,7 @@ async fn once(
         let headers = request_headers(&session, &listen, &[]);
         let request = link.way.address.post(headers, listen.write(id, session.era).into());
         let mut stream = Box::pin(hear(link, &session, request));
-        // Until the server tells over this one, it does over the one before.
+        // The previous stream stays open until the new one is acknowledged.
         if let Some(before) = before.take() {
             let replaced = timeout(PATIENCE, link.way.announcer.is_acknowledged(id));
             tokio::select! {
@@ -123,7 +123,7 @@ async fn once(
     }
 }
 
-/// Hears what comes over the stream that this request opens.
+/// Reads the stream that this request opens.
 async fn hear(
     link: &HttpLink,
     session: &Arc<Session>,
@@ -141,14 +141,13 @@ async fn hear(
     follow(response.into_body(), &link.way, session).await
 }
 
-/// Tells a legacy server which of its resources are of interest besides, and which are not any more.
-/// One that is refused is no reason to hear nothing of the others.
+/// Updates the subscriptions at a legacy server. A rejected one does not affect the others.
 async fn tell(
     link: &HttpLink,
     session: &Arc<Session>,
     (subscriptions, wanted, told): (&Subscriptions, &Wanted, &mut Told),
 ) -> Result<(), Error> {
-    // What this is dropped in the middle of is said once more.
+    // If the future is dropped in between, the change is sent again.
     let mut next = told.clone();
     let changes = next.change(wanted);
     let new = changes.new.into_iter().map(|uri| (Method::Subscribe, uri));
@@ -174,7 +173,7 @@ async fn tell(
     outcome
 }
 
-/// What a legacy server answers, if it is anything in time.
+/// The response of a legacy server, if it arrives in time.
 async fn ask(
     link: &HttpLink,
     session: &Arc<Session>,
@@ -194,9 +193,9 @@ async fn ask(
     Ok(answer?.reply)
 }
 
-/// The same in a session that belongs to one caller, who can be asked: what the server says here
-/// without saying to whom can only be meant for that one. It ends with the session. `answered` is
-/// dropped when the server has answered the first time.
+/// Reads the stream of a session that belongs to one caller. Questions on it can only be meant for
+/// this caller. It ends with the session. `answered` is dropped when the server has responded to
+/// the GET.
 pub(super) async fn own(
     way: Arc<Way>,
     (session, ended): (Weak<Session>, CancellationToken),
@@ -221,11 +220,11 @@ pub(super) async fn own(
     ended.run_until_cancelled(follow).await;
 }
 
-/// For whom is what comes over a stream, unless it is for everybody.
+/// The receiver of messages on a stream, unless they are for all clients.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whom {
     Nobody,
-    /// Who asked last in the session.
+    /// The caller of the latest request in the session.
     Caller,
 }
 
@@ -246,7 +245,7 @@ async fn follow(
             match jsonrpc::parse(&data, Limits::with_max_bytes(limit_bytes)) {
                 Ok(Message::Notification(notification)) => ear.notified(&notification).await,
                 Ok(Message::Request(request)) => ear.asked(&request),
-                // The graceful end of a subscription, or its refusal.
+                // The graceful end of a subscription, or its rejection.
                 Ok(Message::Response(_)) => return Ok(()),
                 Err(error) => return Err(Breach::Garbage(error).into()),
             }

@@ -1,11 +1,10 @@
-//! Sessions at an upstream that belong to one caller each.
+//! Upstream sessions of single callers.
 //!
-//! An upstream of both eras is spoken to in the caller's: whether it has the older one shows when
-//! the first such caller comes. An upstream of the older era alone asks callers without sessions,
-//! too: each request of theirs has a session for itself while it runs, and the next request of a
-//! caller with the same capabilities reuses it. A new session replaces the one that was
-//! idle longest, and never one with a running request. A quarter of the sessions is the most for
-//! one caller.
+//! An upstream that supports both eras is used in the client's era: legacy support is probed at the
+//! first legacy client. A legacy-only upstream also sends questions to callers without sessions.
+//! Each of their requests leases a session while it runs, and a later request of a caller with the
+//! same capabilities reuses it. A new session replaces the one that was idle longest, never one
+//! with a running request. One caller gets at most a quarter of the sessions.
 
 use std::{
     collections::HashMap,
@@ -25,32 +24,32 @@ use tokio::{
 use super::{Error, HttpLink, OnBehalf, Phase, Session, listen};
 use crate::{gate::Overloaded, request::Context};
 
-/// How long the first request of a session waits for the stream of the server's questions. There
-/// are servers that answer the `GET` only when they have something to say.
+/// How long the first request of a session waits for the stream of questions. Some servers respond
+/// to the `GET` only when they have a message.
 const STREAM: Duration = Duration::from_secs(1);
 
-/// All of them.
+/// The sessions of single callers at one upstream.
 #[derive(Debug)]
 pub(super) struct OwnSessions {
     table: Mutex<HashMap<Arc<str>, Entry>>,
     limit: usize,
-    /// The upstream refused the older era.
+    /// Whether the upstream rejected the legacy era.
     is_modern_only: AtomicBool,
-    /// For whom, and the id of a session of that kind that nobody has now.
+    /// Unused sessions: the kind of caller and the id.
     free: Mutex<Vec<(Box<str>, Arc<str>)>>,
-    /// Sessions whose last request was not answered; nobody has them any more.
+    /// Sessions whose last request got no response. They are not reused.
     abandoned: Mutex<Vec<Arc<str>>>,
     lent: AtomicU64,
 }
 
-/// The id of a session that one request has for itself, until this is dropped.
+/// A lease of a session for one request.
 #[derive(Debug)]
 pub(super) struct Lease<'a> {
     own: &'a OwnSessions,
-    /// A caller, if that matters, and what it can be asked.
+    /// The kind of caller: its subject, if that matters, and its capabilities.
     for_whom: Box<str>,
     id: Arc<str>,
-    /// The request was answered: nothing of it goes on in the session.
+    /// Whether the request got its response, so that nothing of it continues in the session.
     is_over: bool,
 }
 
@@ -59,7 +58,7 @@ impl Lease<'_> {
         &self.id
     }
 
-    /// The request was answered, so that the session may be another one's.
+    /// Records that the request got its response, so that the session can be reused.
     pub(super) fn over(&mut self) {
         self.is_over = true;
     }
@@ -68,7 +67,7 @@ impl Lease<'_> {
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            // The upstream may still ask in it, for a caller who is gone.
+            // The upstream may still send questions for the disconnected caller.
             let mut abandoned = self.own.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
             return abandoned.push(Arc::clone(&self.id));
         }
@@ -80,19 +79,20 @@ impl Drop for Lease<'_> {
     }
 }
 
-/// The session of a caller, which is opened once.
+/// The session of a caller, opened once.
 type Place = Arc<OnceCell<Arc<Session>>>;
 
 #[derive(Debug)]
 struct Entry {
     session: Place,
-    /// The caller against whose share it counts.
+    /// The quota key of the caller.
     principal: QuotaKey,
     used: Instant,
 }
 
 impl Entry {
-    /// Whether a request opens it or runs in it. Requests hold it; other holders do so for moments.
+    /// Whether a request opens the session or runs in it. Requests hold a reference; other holders
+    /// do so only briefly.
     fn is_in_use(&self) -> bool {
         let has_holders = |session: &Arc<Session>| Arc::strong_count(session) > 1;
         Arc::strong_count(&self.session) > 1 || self.session.get().is_some_and(has_holders)
@@ -111,7 +111,7 @@ impl OwnSessions {
         }
     }
 
-    /// Lends a session to a request whose caller has none, but can be asked something.
+    /// Leases a session to a request whose caller has none and can answer questions.
     pub(super) fn lend(&self, context: &Context, caller: &OnBehalf) -> Option<Lease<'_>> {
         let capabilities = context.capabilities.as_json();
         if context.session.is_some() || capabilities == "{}" {
@@ -127,17 +127,17 @@ impl OwnSessions {
         Some(Lease { own: self, for_whom: wanted.into(), id, is_over: false })
     }
 
-    /// Takes out the sessions that are to be ended, because what goes on in them is nobody's.
+    /// Removes the abandoned sessions, which must be ended.
     pub(super) fn take_abandoned(&self) -> Vec<Arc<str>> {
         std::mem::take(&mut self.abandoned.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Nothing is known of the upstream any more.
+    /// Resets the knowledge about the upstream.
     pub(super) fn reset(&self) {
         self.is_modern_only.store(false, Ordering::Relaxed);
     }
 
-    /// Forgets a session, and says whether it was known.
+    /// Removes a session. Returns whether it was known.
     pub(super) fn forget(&self, session: &Arc<Session>) -> bool {
         let mut table = self.table();
         let before = table.len();
@@ -145,22 +145,22 @@ impl OwnSessions {
         table.len() < before
     }
 
-    /// A caller's session, if it was opened.
+    /// The session of a caller, if it is open.
     pub(super) fn find(&self, id: &str) -> Option<Arc<Session>> {
         self.table().get(id)?.session.get().cloned()
     }
 
-    /// Takes out a caller's session.
+    /// Removes the session of a caller.
     pub(super) fn remove(&self, id: &str) -> Option<Arc<Session>> {
         self.table().remove(id)?.session.get().cloned()
     }
 
-    /// Takes out all.
+    /// Removes all sessions.
     pub(super) fn drain(&self) -> Vec<Arc<Session>> {
         self.table().drain().filter_map(|(_, entry)| entry.session.get().cloned()).collect()
     }
 
-    /// The place of a session, and the session that it replaces.
+    /// The entry of a session, and the session that it replaces.
     fn place(
         &self,
         id: &Arc<str>,
@@ -196,19 +196,19 @@ impl OwnSessions {
     }
 }
 
-/// Takes out the entry of some that was idle longest; `None` if all are in use.
+/// Removes the matching entry that was idle longest. `None`: all are in use.
 fn evict(table: &mut HashMap<Arc<str>, Entry>, of: impl Fn(&Entry) -> bool) -> Option<Entry> {
     let idle = table.iter().filter(|(_, entry)| of(entry) && !entry.is_in_use());
     let id = idle.min_by_key(|(_, entry)| entry.used).map(|(id, _)| Arc::clone(id))?;
     table.remove(&id)
 }
 
-/// The id of the session that all requests of a caller share that has none of its own.
+/// The id of the session that a caller without sessions shares among its requests.
 pub(super) fn id_of(caller: &Arc<SubjectToken>) -> Arc<str> {
     format!("of {}", caller.principal()).into()
 }
 
-/// The session of a caller; the shared one where the upstream knows none.
+/// The session of a caller, or the shared one if the upstream has no sessions.
 pub(super) async fn session(
     link: &HttpLink,
     shared: &Arc<Session>,
@@ -253,7 +253,7 @@ async fn open(
         let (way, weak) = (Arc::clone(&link.way), Arc::downgrade(&session));
         let (answered, stream) = oneshot::channel();
         link.way.client.spawn(listen::own(way, (weak, session.ended()), answered));
-        // What a server asks before the stream is there is lost.
+        // Questions before the stream is open are lost.
         let _ = timeout(STREAM, stream).await;
     }
     Ok(session)
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_at_a_time_has_a_session_that_suits_it() {
+    fn leased_session_matches_caller_and_is_exclusive() {
         let own = OwnSessions::new(2);
         let (asked, sampled) = (who_can(r#"{"elicitation":{}}"#), who_can(r#"{"sampling":{}}"#));
         let id = |lease: Option<Lease<'_>>| {
@@ -284,24 +284,24 @@ mod tests {
         let second = own.lend(&asked, &None);
         let ids = (id(first), id(second));
         assert_ne!(ids.0, ids.1);
-        assert_ne!(id(own.lend(&sampled, &None)), ids.0, "it was told something else");
-        assert_eq!(id(own.lend(&asked, &None)), ids.1, "two are kept, the oldest gave way");
+        assert_ne!(id(own.lend(&sampled, &None)), ids.0, "the capabilities differ");
+        assert_eq!(id(own.lend(&asked, &None)), ids.1, "two sessions are kept and the oldest is evicted");
         let of = |name| Some(Arc::new(subject_token(name, "token")));
         let of_ann = id(own.lend(&asked, &of("ann")));
-        assert_ne!(of_ann, ids.1, "it was opened in nobody's name");
+        assert_ne!(of_ann, ids.1, "the session has no subject");
         assert_ne!(id(own.lend(&asked, &of("bob"))), of_ann);
         assert_eq!(id(own.lend(&asked, &of("ann"))), of_ann);
         let agent = Context { caller: Some("planner".into()), ..who_can(r#"{"elicitation":{}}"#) };
         let of_planner = id(own.lend(&agent, &None));
-        assert_ne!(of_planner, id(own.lend(&asked, &None)), "one agent is not asked for another");
+        assert_ne!(of_planner, id(own.lend(&asked, &None)), "agents do not share sessions");
         let given_up = own.lend(&agent, &None).unwrap().id().clone();
         assert_eq!(given_up, of_planner);
-        assert_ne!(id(own.lend(&agent, &None)), of_planner, "it may still be asked in there");
+        assert_ne!(id(own.lend(&agent, &None)), of_planner, "an abandoned session is not reused");
         assert_eq!(own.take_abandoned(), [given_up]);
     }
 
     #[test]
-    fn who_has_a_session_or_cannot_be_asked_needs_none() {
+    fn callers_with_sessions_or_without_capabilities_need_none() {
         let own = OwnSessions::new(1);
         let with_session = Context { session: Some("s".into()), ..who_can(r#"{"roots":{}}"#) };
         for context in [with_session, who_can("{}"), Context::default()] {

@@ -1,5 +1,5 @@
-//! Taking up an event stream where it ended: `GET` with `Last-Event-ID` (2025-11-25,
-//! basic/transports, resumability). The modern era has no such thing.
+//! Resumes an event stream with `GET` and `Last-Event-ID` (2025-11-25, basic/transports,
+//! resumability). The modern era has no resumption.
 //!
 //! Attempts are not counted: the time limit of the request ends them.
 
@@ -12,12 +12,12 @@ use hyper::body::Incoming;
 use super::{Breach, Error, answer, ear::Ear};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// How long a server is left alone that does not say.
+/// The reconnect delay if the server sets none.
 const USUAL: Duration = Duration::from_secs(1);
-/// The shortest and the longest such time.
+/// The minimum and maximum reconnect delay.
 const BOUNDS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10));
 
-/// The rest of a stream.
+/// Requests the rest of a stream.
 pub(super) async fn reopen(ear: Ear<'_>, events: &Events) -> Result<Incoming, Error> {
     let id = events.last_id().filter(|_| ear.session.is_legacy());
     let id = id.and_then(|id| HeaderValue::from_str(id).ok()).ok_or(Breach::Closed)?;

@@ -1,7 +1,7 @@
-//! How an upstream is reached: where it is, and the credentials that go with every request.
+//! The HTTP transport of an upstream: its address and the credentials of every request.
 //!
-//! A request that is refused for its token (401) was not looked at; it is made once more with a new
-//! one.
+//! A request that is rejected for its token (401) was not processed; it is retried once with a new
+//! token.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,15 +19,15 @@ use super::{
 };
 use crate::{TargetId, TransportConfig, announce::Announcer, departure::Body};
 
-/// Most answers of the gateway itself to an upstream at once. Each is a request of its own, and so
-/// a connection; what is asked beyond that gets no answer.
+/// Maximum concurrent responses of the gateway itself to an upstream. Each one is a request and
+/// thus a connection; further questions get no response.
 const ANSWERS: usize = 8;
-/// Most questions of an upstream to its callers at once.
+/// Maximum concurrent questions of an upstream to its callers.
 const QUESTIONS: usize = 1_000;
-/// How long something may take for which nobody waits.
+/// Time limit of background requests.
 const BACKGROUND: Duration = Duration::from_secs(5);
 
-/// The way to one upstream.
+/// The HTTP transport of one upstream.
 #[derive(Debug)]
 pub(crate) struct Way {
     pub(crate) server: TargetId,
@@ -40,11 +40,11 @@ pub(crate) struct Way {
     auth: Option<Auth>,
 }
 
-/// In whose name a request is made; `None`: the gateway's own.
+/// The subject of a request. `None`: the gateway itself.
 pub(crate) type OnBehalf = Option<Arc<SubjectToken>>;
 
 impl Way {
-    /// Must be called inside a runtime.
+    /// Must be called inside a Tokio runtime.
     pub(crate) fn new(
         server: TargetId,
         announcer: Arc<Announcer>,
@@ -68,7 +68,8 @@ impl Way {
         })
     }
 
-    /// In whose name a caller's request goes. Where that matters, nothing goes in nobody's.
+    /// The subject token to exchange. With token exchange configured, a caller's request without
+    /// one is an error.
     pub(crate) fn caller(&self, outgoing: &Outgoing<'_>) -> Result<OnBehalf, Error> {
         let exchanges = self.auth.as_ref().is_some_and(Auth::exchanges);
         let Some(request) = outgoing.request().filter(|_| exchanges) else { return Ok(None) };
@@ -76,12 +77,12 @@ impl Way {
         subject.map(Some).ok_or_else(|| Error::NoSubject { target: self.server.clone() })
     }
 
-    /// In whose name a request goes in a session.
+    /// The subject of a request in a session.
     pub(super) fn on_behalf(&self, session: &Session, outgoing: &Outgoing<'_>) -> OnBehalf {
         self.caller(outgoing).ok().flatten().or_else(|| session.on_behalf())
     }
 
-    /// Sends a request and waits for the head of the answer.
+    /// Sends a request and waits for the head of the response.
     pub(crate) async fn send(
         &self,
         mut request: Request<Body>,
@@ -90,7 +91,7 @@ impl Way {
         self.headers.add_to(request.headers_mut());
         match &self.auth {
             None => self.client.send(&self.server, request).await,
-            // Aside, so that those without need no room for it.
+            // Boxed, so that transports without token exchange have small futures.
             Some(auth) => Box::pin(self.send_with_token(auth, request, on_behalf)).await,
         }
     }
@@ -113,8 +114,8 @@ impl Way {
         self.client.send(&self.server, with_token(request, token)).await
     }
 
-    /// Sends a message of a session that needs no answer, without waiting for it; `held` is dropped
-    /// afterwards. Only the older era has such messages.
+    /// Sends a message without a response in the background and drops `held` afterwards. Only the
+    /// legacy era has such messages.
     pub(super) fn post_in_background(
         self: &Arc<Self>,
         session: &Session,
@@ -127,7 +128,7 @@ impl Way {
         }
     }
 
-    /// Sends a request whose answer does not matter; `held` is dropped afterwards.
+    /// Sends a request whose response is ignored in the background and drops `held` afterwards.
     pub(crate) fn send_in_background(
         self: &Arc<Self>,
         request: Request<Body>,
@@ -138,7 +139,7 @@ impl Way {
         self.client.spawn(async move {
             let sent = tokio::time::timeout(BACKGROUND, way.send(request, &on_behalf)).await;
             if let Ok(Err(error)) = sent {
-                tracing::debug!(target.server = %way.server, %error, "a notification got lost");
+                tracing::debug!(target.server = %way.server, %error, "a notification was lost");
             }
             drop(held);
         });

@@ -1,4 +1,4 @@
-//! The conversation with one child: many requests at once over one pair of streams.
+//! The connection to one child: concurrent requests over one pair of streams.
 
 use std::{
     collections::HashMap,
@@ -41,22 +41,22 @@ use super::{
 };
 use crate::UpstreamLimits;
 
-/// How many messages may wait for a child that does not read.
+/// Maximum queued messages for a child that does not read.
 const QUEUE: usize = 64;
-/// How long a child may take to answer a subscription.
+/// Time limit of a subscription request.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who waits for an answer.
+/// A request that waits for its response.
 #[derive(Debug)]
 pub(super) struct Waiting {
     /// `None`: the request was cancelled and the child may still work on it.
     answer: Option<oneshot::Sender<Result<Reply, Error>>>,
-    /// The caller, if it is one.
+    /// The channel to the caller, if the request has one.
     pub(super) side: Option<Side>,
     pub(super) asker: Option<Asker>,
 }
 
-/// One conversation.
+/// The connection to one child.
 #[derive(Debug)]
 pub(super) struct Connection {
     server: TargetId,
@@ -65,21 +65,21 @@ pub(super) struct Connection {
     about: OnceLock<Arc<About>>,
     next_id: AtomicU64,
     outgoing: mpsc::Sender<Bytes>,
-    /// Who waits for which answer; none once the child is gone.
+    /// The waiting requests by id. `None`: the child has ended.
     pending: Mutex<Option<HashMap<u64, Waiting>>>,
     questions: Questions,
-    /// How the child ended.
+    /// The reason why the child ended.
     ended: OnceLock<Arc<str>>,
     announcer: Arc<Announcer>,
-    /// Lists that were given up since the last line from the child.
+    /// The number of list requests that timed out since the last line of the child.
     unanswered: AtomicU64,
-    /// How many of them are too many.
+    /// The number of timeouts after which the child counts as hung.
     patience: u64,
     hung: Notify,
 }
 
 impl Connection {
-    /// A conversation, and what must be written to the child.
+    /// Creates a connection and the queue of messages for the child.
     pub(super) fn new(
         server: TargetId,
         limits: UpstreamLimits,
@@ -98,47 +98,48 @@ impl Connection {
             ended: OnceLock::new(),
             announcer,
             unanswered: AtomicU64::new(0),
-            // Two, but not before the longest call is over: many servers do one thing at a time.
+            // At least two, and not before the longest call has ended: many servers process one
+            // request at a time.
             patience: (limits.call_timeout_ms / limits.list_timeout_ms.max(1) + 1).max(2),
             hung: Notify::new(),
         };
         (Arc::new(connection), to_write)
     }
 
-    /// The era; legacy until something else is known.
+    /// The era; legacy until the handshake is done.
     pub(super) fn era(&self) -> Era {
         self.settled_era().unwrap_or(Era::Legacy)
     }
 
-    /// The era once the handshake is done.
+    /// The era after the handshake.
     pub(super) fn settled_era(&self) -> Option<Era> {
         self.era.get().copied()
     }
 
-    /// Settles the era.
+    /// Sets the era.
     pub(super) fn settle(&self, era: Era, about: Option<About>) {
         self.introduced(about);
         let _ = self.era.set(era);
     }
 
-    /// Keeps what the child said of itself.
+    /// Stores the self-description of the child.
     pub(super) fn introduced(&self, about: Option<About>) {
         if let Some(about) = about {
             let _ = self.about.set(Arc::new(about));
         }
     }
 
-    /// What the child said of itself.
+    /// The self-description of the child.
     pub(super) fn about(&self) -> Option<Arc<About>> {
         self.about.get().cloned()
     }
 
-    /// Sends a request in the settled era, and waits for its answer.
+    /// Sends a request in the negotiated era and waits for its response.
     pub(super) async fn request(self: &Arc<Self>, outgoing: &Outgoing<'_>) -> Result<Reply, Error> {
         self.request_in(self.era(), outgoing).await
     }
 
-    /// Sends a request in this era, and waits for its answer.
+    /// Sends a request in this era and waits for its response.
     pub(super) async fn request_in(
         self: &Arc<Self>,
         era: Era,
@@ -173,15 +174,15 @@ impl Connection {
         answered.await.unwrap_or_else(|_| Err(Error::Ended { how: self.how_it_ended() }))
     }
 
-    /// Sends what needs no answer, or drops it if the child does not read.
+    /// Sends a message without a response. It is dropped if the child does not read.
     pub(super) fn send(&self, message: Bytes) {
         if self.outgoing.try_send(on_one_line(message.into())).is_err() {
-            tracing::debug!(target.server = %self.server, "a message to a child was dropped");
+            tracing::debug!(target.server = %self.server, "dropped a message to a child that does not read");
         }
     }
 
-    /// Asks to be told about changes, and about other resources when others are watched; the
-    /// answer is the notifications that follow.
+    /// Subscribes to changes and to the watched resources, and updates the subscription when these
+    /// change. The response is the notifications that follow.
     pub(super) async fn listen(self: &Arc<Self>, subscriptions: &Subscriptions) {
         let (mut told, mut last) = (Told::default(), None);
         let mut answers = FuturesUnordered::new();
@@ -194,7 +195,7 @@ impl Connection {
                     let listen = Outgoing::Listen { notifications: &notifications };
                     self.announcer.listening(id, &wanted);
                     self.send(listen.write(id, Era::Modern).into());
-                    // The new one first, so that nothing falls between the two.
+                    // The new subscription comes first, so that no notification is lost in between.
                     if let Some(last) = last.replace(id) {
                         self.send(message::cancelled(last));
                     }
@@ -226,7 +227,7 @@ impl Connection {
         }
     }
 
-    /// Asks about one resource, and gives the answer, if it is one in time.
+    /// Sends a request about one resource. Returns the response if it arrives in time.
     async fn ask(
         self: &Arc<Self>,
         method: Method,
@@ -239,7 +240,7 @@ impl Connection {
         (method, uri, answer.ok().and_then(Result::ok))
     }
 
-    /// Ends the conversation: requests that wait fail with how the child ended.
+    /// Closes the connection. Waiting requests fail with the reason.
     pub(super) fn close(&self, how: &Arc<str>) {
         let _ = self.ended.set(Arc::clone(how));
         drop(self.pending().take());
@@ -249,12 +250,12 @@ impl Connection {
         self.ended.get().cloned().unwrap_or_else(|| "the process has just ended".into())
     }
 
-    /// Resolves when the child has answered nothing for too long.
+    /// Resolves when the child counts as hung.
     pub(super) async fn hung(&self) {
         self.hung.notified().await;
     }
 
-    /// Takes a line from the child, and says whether it was a message.
+    /// Handles a line of the child. Returns whether it was a message.
     pub(super) fn receive(self: &Arc<Self>, line: &Line<'_>) -> bool {
         self.unanswered.store(0, Ordering::Relaxed);
         let line = match line {
@@ -301,7 +302,8 @@ impl Connection {
         })
     }
 
-    /// Progress says whose it is; of the rest, what is for everybody is told to everybody.
+    /// Handles a notification. Progress goes to its request; other notifications go to all clients
+    /// or to the only caller.
     fn notified(&self, notification: &jsonrpc::Notification<'_>) {
         let (method, params) = (&*notification.method, notification.params);
         if self.announcer.hear(method, params) {
@@ -318,7 +320,7 @@ impl Connection {
         }
     }
 
-    /// The caller, if exactly one has requests at this child.
+    /// The caller, if exactly one caller has running requests.
     fn only_caller(&self) -> Option<Side> {
         let pending = self.pending();
         let mut sides = pending.as_ref()?.values().filter_map(|waiting| waiting.side.as_ref());
@@ -370,7 +372,7 @@ impl Connection {
     }
 }
 
-/// Forgets a request that nobody waits for, and tells the child.
+/// Cancels an abandoned request.
 struct CancelOnDrop<'a> {
     connection: &'a Arc<Connection>,
     id: u64,

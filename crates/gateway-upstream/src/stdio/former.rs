@@ -17,9 +17,9 @@ use super::super::request::Request;
 
 /// Grace period after a call, during which a question may belong to that call.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// Longest time that a task counts as running.
+/// Maximum time that a task counts as running.
 const TASK: Duration = Duration::from_mins(10);
-/// Most running tasks that are distinguished.
+/// Maximum number of tracked tasks.
 const MOST_TASKS: usize = 1_024;
 
 /// The caller of a request, as far as the gateway distinguishes callers.
@@ -57,7 +57,7 @@ pub(super) struct Former(Mutex<Calls>);
 struct Calls {
     /// Callers whose calls have ended, and the end of their grace period.
     ended: HashMap<Caller, Instant>,
-    /// Running tasks, their callers, and until when they count.
+    /// Running tasks with their callers and expiry.
     tasks: HashMap<Box<str>, (Caller, Instant)>,
 }
 
@@ -186,7 +186,7 @@ mod tests {
         tokio::time::advance(GRACE * 2).await;
         assert!(former.doubt(&[&alice]).is_none() && former.doubt(&[&bob]).is_some());
         former.task_ended("one");
-        assert!(former.doubt(&[&bob]).is_some(), "it ended just now");
+        assert!(former.doubt(&[&bob]).is_some(), "the call ended just now");
         tokio::time::advance(GRACE).await;
         assert!(former.doubt(&[&bob]).is_none());
         former.task_started("two".into(), alice);

@@ -1,6 +1,5 @@
-//! Children of callers' own: one for each caller that is told apart from others, started when it
-//! first calls and ended when it has not called for a while. They are bounded in number; for another
-//! caller's, the one that was idle longest ends first.
+//! Child processes of single callers: one per identified caller, started at its first call and
+//! ended after an idle time. At the limit, the child that was idle longest is ended for a new one.
 
 use std::{
     collections::HashMap,
@@ -17,12 +16,12 @@ use super::{
 };
 use crate::error::Crowded;
 
-/// All of one target.
+/// The children of one target.
 #[derive(Debug)]
 pub(super) struct OwnChildren {
     plan: Arc<Plan>,
     table: Arc<Mutex<Table>>,
-    /// One place for each child, until nothing of it is left.
+    /// One permit per child, released when the child and its descendants have ended.
     places: Arc<Semaphore>,
     most: usize,
     tasks: TaskTracker,
@@ -34,13 +33,13 @@ type Table = HashMap<Arc<str>, Child>;
 #[derive(Debug)]
 struct Child {
     status: watch::Receiver<Status>,
-    /// How many requests it works on.
+    /// The number of running requests.
     busy: usize,
     used: Instant,
     stop: CancellationToken,
 }
 
-/// A caller's child, which stays until this is dropped.
+/// A lease of a caller's child. The child stays until the lease is dropped.
 #[derive(Debug)]
 pub(super) struct Lease {
     table: Arc<Mutex<Table>>,
@@ -67,7 +66,7 @@ impl OwnChildren {
         Self { plan, table, places, most, tasks, stop }
     }
 
-    /// A caller's child, which is started if it is not there.
+    /// Returns the child of a caller and starts it if necessary.
     pub(super) async fn lease(&self, caller: &Arc<str>) -> Result<Lease, Crowded> {
         if let Some(lease) = self.take(&mut lock(&self.table), caller) {
             return Ok(lease);
@@ -91,7 +90,7 @@ impl OwnChildren {
         Some(Lease { table, caller: Arc::clone(caller), status })
     }
 
-    /// Ends the child that was idle longest, and waits for its place.
+    /// Ends the child that was idle longest and waits for its permit.
     async fn make_room(&self, caller: &Arc<str>) -> Result<OwnedSemaphorePermit, Crowded> {
         let crowded = Crowded { most: self.most };
         {
@@ -101,7 +100,7 @@ impl OwnChildren {
             let oldest = oldest.and_then(|oldest| table.remove(&oldest)).ok_or(crowded)?;
             oldest.stop.cancel();
         }
-        // It is never closed.
+        // The semaphore is never closed.
         Arc::clone(&self.places).acquire_owned().await.map_err(|_| crowded)
     }
 
@@ -118,7 +117,7 @@ impl OwnChildren {
             tokio::select! {
                 biased;
                 () = &mut life => {}
-                // Its place in the table may be another one's by the time that it has ended.
+                // Another child may have its entry in the table when it has ended.
                 () = stop.cancelled() => life.await,
                 () = until_idle(&table, &caller, idle) => {
                     stop.cancel();
@@ -130,7 +129,7 @@ impl OwnChildren {
     }
 }
 
-/// Resolves when a child has been idle for so long, and is out of the table.
+/// Resolves when a child was idle for this time and is removed from the table.
 async fn until_idle(table: &Mutex<Table>, caller: &str, idle: Duration) {
     let mut wait = idle;
     while !wait.is_zero() {
@@ -139,7 +138,7 @@ async fn until_idle(table: &Mutex<Table>, caller: &str, idle: Duration) {
     }
 }
 
-/// Takes a child out of the table, or says how long it may still be idle.
+/// Removes an idle child from the table, or returns how long it may still be idle.
 fn take_out_idle(table: &Mutex<Table>, caller: &str, idle: Duration) -> Duration {
     let mut table = lock(table);
     let Some(child) = table.get(caller) else { return Duration::ZERO };

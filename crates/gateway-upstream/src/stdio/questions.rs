@@ -28,13 +28,13 @@ use super::{
 };
 use crate::UpstreamLimits;
 
-/// Longest time that a question stays ambiguous.
+/// Maximum time that a question stays ambiguous.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Interval between two checks of ambiguous questions.
 const PACE: Duration = Duration::from_millis(200);
-/// Most ambiguous questions of one child.
+/// Maximum number of ambiguous questions of one child.
 const MOST: usize = 64;
-/// Shortest period during which an unanswered cancelled request may still ask.
+/// Minimum period in which an unanswered cancelled request may still ask.
 const LEFT: Duration = Duration::from_secs(30);
 
 /// The relation of a request to questions.
@@ -59,7 +59,7 @@ pub(super) struct Asker {
     role: Role,
     has_asked: bool,
     turn: Option<Turn>,
-    /// Longest period after its cancellation during which the request may ask.
+    /// Maximum period after the cancellation in which the request may ask.
     patience: Duration,
     /// For a request that was cancelled or timed out: the end of the period during which it may still ask.
     left: Option<Instant>,
@@ -229,18 +229,18 @@ impl Connection {
             if self.is_pending(id) {
                 return self.deliver(question, (id, true));
             }
-            return self.refuse(&question, "its request has ended");
+            return self.refuse(&question, "the request of this question has ended");
         }
         if let Some(task) = question.params.as_deref().and_then(related_task) {
             self.questions().former.task_is_named(&task);
             return match self.request_of_task(&task) {
                 Some(id) => self.deliver(question, (id, true)),
-                None => self.refuse(&question, "no client waits for the result of its task"),
+                None => self.refuse(&question, "no client waits for the result of the task"),
             };
         }
         match self.addressee() {
             Addressee::Request(id) => self.deliver(question, (id, false)),
-            Addressee::None => self.refuse(&question, "no request is under way"),
+            Addressee::None => self.refuse(&question, "no request is running"),
             Addressee::Doubtful(why) => self.refuse_doubtful(&question, why),
             // Servers ask for roots at any time, independently of requests.
             Addressee::Ambiguous(_) if &*question.method == "roots/list" => {
@@ -256,7 +256,7 @@ impl Connection {
         let mut held = questions.held();
         if held.questions.len() >= MOST {
             drop(held);
-            return self.refuse(&question, "too many questions wait");
+            return self.refuse(&question, "too many ambiguous questions");
         }
         held.questions.push(question);
         let is_first = held.since.is_none();
@@ -301,7 +301,7 @@ impl Connection {
         for question in waiting {
             match addressee {
                 Addressee::Request(id) => self.deliver(question, (id, false)),
-                Addressee::None => self.refuse(&question, "its request has ended"),
+                Addressee::None => self.refuse(&question, "the request of this question has ended"),
                 Addressee::Doubtful(why) => self.refuse_doubtful(&question, why),
                 Addressee::Ambiguous(among) => {
                     self.calls_may_have_asked();
@@ -311,7 +311,7 @@ impl Connection {
                          these tools have one call at a time (`maxCallerChildren` gives each caller a \
                          process of its own)"
                     );
-                    self.refuse(&question, "it does not say to which of several calls it belongs");
+                    self.refuse(&question, "the question does not identify its call and several are running");
                 }
             }
         }
@@ -332,7 +332,7 @@ impl Connection {
         let is_other = |asker: &Asker| callers.iter().any(|caller| !caller.is(&asker.caller));
         match running[..] {
             [] if left.is_empty() => return Addressee::None,
-            [] => return Addressee::Doubtful("its request was cancelled or timed out"),
+            [] => return Addressee::Doubtful("the request of this question was cancelled or timed out"),
             _ if left.iter().any(|(_, asker)| is_other(asker)) => {
                 return Addressee::Doubtful(
                     "a call of another caller that was cancelled or timed out may have asked it",
@@ -393,7 +393,7 @@ impl Connection {
             let mut pending = self.pending();
             let waiting = pending.as_mut().and_then(|pending| pending.get_mut(&id));
             let Some(waiting) = waiting else {
-                return self.refuse(&question, "its request has ended");
+                return self.refuse(&question, "the request of this question has ended");
             };
             if let Some(asker) =
                 waiting.asker.as_mut().filter(|_| &*question.method != "roots/list")
@@ -403,7 +403,7 @@ impl Connection {
             }
             waiting.side.clone()
         };
-        let Some(side) = side else { return self.refuse(&question, "its caller has gone") };
+        let Some(side) = side else { return self.refuse(&question, "the caller has disconnected") };
         let answered = side.ask(&question.method, question.params.as_deref());
         let waits = (!has_token).then(|| self.questions().turns.unanswered());
         let connection = Arc::downgrade(self);
@@ -413,7 +413,7 @@ impl Connection {
             let Some(connection) = connection.upgrade() else { return };
             match (answered, jsonrpc::Id::parse(&question.id)) {
                 (Ok(answered), Ok(id)) => connection.send(message::answered(id, &answered)),
-                _ => connection.refuse(&question, "its caller has gone"),
+                _ => connection.refuse(&question, "the caller has disconnected"),
             }
         });
     }
@@ -458,7 +458,7 @@ mod tests {
         Connection::new(server, UpstreamLimits::default(), (Arc::new(announcer), habits))
     }
 
-    /// Asks without a token, or with this one.
+    /// Sends a question, with this token if there is one.
     fn ask(connection: &Arc<Connection>, token: Option<&str>) {
         let meta = token.map(|token| serde_json::json!({ "progressToken": token }));
         let question = serde_json::json!({ "jsonrpc": "2.0", "id": "q",
@@ -470,7 +470,7 @@ mod tests {
         matches!(meanwhile.try_recv(), Ok(Meanwhile::Question(_)))
     }
 
-    /// Whether the child got an error instead of an answer since the last look.
+    /// Whether the child got an error since the last check.
     fn is_rejected(written: &mut mpsc::Receiver<Bytes>) -> bool {
         let lines: Vec<_> = std::iter::from_fn(|| written.try_recv().ok()).collect();
         lines.iter().any(|line| String::from_utf8_lossy(line).contains(r#""code":-32601"#))
@@ -492,7 +492,7 @@ mod tests {
         assert!(is_asked(&mut meanwhile));
     }
 
-    /// A caller with a session of its own.
+    /// A caller with its own session.
     fn session(id: &str) -> Context {
         Context { session: Some(id.into()), ..Context::default() }
     }
@@ -516,7 +516,7 @@ mod tests {
         assert!(connection.receive(&Line::Whole(answer.as_bytes())));
     }
 
-    /// Starts a request, which is then under way.
+    /// Starts a request and leaves it running.
     macro_rules! start {
         ($connection:ident, $outgoing:ident) => {{
             let mut running = Box::pin($connection.request_in(Era::Legacy, &$outgoing));
@@ -568,7 +568,7 @@ mod tests {
             if is_answered {
                 answer(&connection, 1, "{}");
                 ask(&connection, None);
-                assert!(!is_asked(&mut told) && is_rejected(&mut written), "it ended just now");
+                assert!(!is_asked(&mut told) && is_rejected(&mut written), "the call ended just now");
                 tokio::time::advance(GRACE).await;
             } else {
                 tokio::time::advance(Duration::from_millis(

@@ -1,5 +1,5 @@
-//! Keeps one child running: starts it, shakes hands, serves its streams, starts it again when it
-//! ends or hangs.
+//! Keeps one child running: starts it, performs the handshake, serves its streams, and restarts it
+//! when it exits or hangs.
 
 use std::{
     sync::Arc,
@@ -38,33 +38,34 @@ use super::{
 };
 use crate::{TransportConfig, UpstreamLimits};
 
-/// Longest line of the child's standard error that is looked at.
+/// Maximum length of a line of the child's standard error, in bytes.
 const MAX_LOG_BYTES: usize = 8 * 1024;
 
-/// How far the end of a child and the end of its output may be apart.
+/// Time to read the remaining output after the exit of a child.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// What a child of the older era may ask. It is told once, for all callers; what a caller cannot
-/// answer is refused when it is asked.
+/// The client capabilities for a legacy child. They are declared once for all callers; a question
+/// that a caller does not support is rejected.
 const CAPABILITIES: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}"#;
 
-/// How the conversation with a child is opened.
+/// The first message to a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
-    /// Ask what it speaks.
+    /// `server/discover`.
     Probe,
-    /// The last one ended when it was asked, as some legacy servers do.
+    /// `initialize`, because the previous child exited on `server/discover`, as some legacy servers
+    /// do.
     Initialize,
 }
 
-/// How a life ended.
+/// The end of a child.
 #[derive(Debug)]
 struct Ended {
     end: End,
     next: Opening,
 }
 
-/// What is to run, and how.
+/// The program and its settings.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) server: TargetId,
@@ -75,7 +76,7 @@ pub(super) struct Plan {
     habits: Arc<Habits>,
 }
 
-/// What keeps one child running.
+/// The supervisor of one child.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     plan: Arc<Plan>,
@@ -100,7 +101,7 @@ impl Supervisor {
         Self { plan, report }
     }
 
-    /// Runs until it is told to stop; then the child is gone too.
+    /// Runs until `stop` is cancelled and the child has ended.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let mut backoff =
             Backoff::new(self.plan.timing.retry_first, self.plan.timing.retry_longest);
@@ -119,7 +120,7 @@ impl Supervisor {
             let wait = backoff.next_delay();
             tracing::warn!(
                 target.server = %self.plan.server, reason = %how, remedy, wait_ms = wait.as_millis(),
-                "a child process is started again"
+                "restarting a child process"
             );
             if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
                 return;
@@ -128,12 +129,12 @@ impl Supervisor {
         }
     }
 
-    /// One life of a child, from its start to its end.
+    /// Runs one child from its start to its end.
     async fn live(&self, opening: Opening, stop: &CancellationToken) -> Ended {
         let (mut child, streams) = match Child::start(&self.plan.config) {
             Ok(started) => started,
             Err(error) => {
-                let end = format!("the process could not be started: {error}").into();
+                let end = format!("cannot start the process: {error}").into();
                 return Ended { end, next: opening };
             }
         };
@@ -153,7 +154,7 @@ impl Supervisor {
                 ended.unwrap_or_else(|_| "the process closed its output".into())
             }
             () = stop.cancelled() => "the gateway is stopping".into(),
-            () = connection.hung() => "the process no longer answers".into(),
+            () = connection.hung() => "the process does not respond".into(),
             error = self.introduce(opening, &connection) => {
                 format!("the handshake failed: {error}").into()
             }
@@ -191,7 +192,7 @@ impl Supervisor {
         (tasks, output_ended)
     }
 
-    /// Finds out the era, and makes the child available; then this only ends with an error.
+    /// Negotiates the era and makes the child available. Returns only with an error.
     async fn introduce(&self, opening: Opening, connection: &Arc<Connection>) -> Error {
         if let Err(error) = self.handshake(opening, connection).await {
             return error;
@@ -225,7 +226,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Asks what it speaks; some legacy servers say nothing to what they do not know.
+    /// Sends `server/discover`. Some legacy servers do not respond to unknown methods.
     async fn probe(&self, connection: &Arc<Connection>) -> Result<Verdict, Error> {
         let patience = Duration::from_millis(self.plan.limits.connect_timeout_ms);
         match timeout(patience, connection.request_in(Era::Modern, &Outgoing::Discover)).await {

@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::error::NoTurn;
 
-/// Longest wait for the turn of an unknown tool, so that a slow first call does not block others.
+/// Maximum wait for the turn of an unknown tool, so that a slow first call does not block others.
 const LEARN: Duration = Duration::from_secs(5);
 
 /// How a tool asks questions.
@@ -112,7 +112,7 @@ pub(super) struct Turns {
     one: Arc<Semaphore>,
     /// Whether an ambiguous question waits; meanwhile no request starts.
     is_ambiguous: watch::Sender<bool>,
-    /// Each caller has a quarter of the places in the queue.
+    /// Each caller gets a quarter of the queue.
     queue: Arc<Quotas>,
     /// Delivered questions without an answer.
     unanswered: Arc<AtomicUsize>,
@@ -175,7 +175,7 @@ impl Turns {
         let mut is_ambiguous = self.is_ambiguous.subscribe();
         let clear =
             tokio::time::timeout(within, is_ambiguous.wait_for(|is_ambiguous| !is_ambiguous));
-        // The sender lives as long as this.
+        // The sender is owned by `self`.
         clear.await.map_err(|_| self.late()).map(|_| turn)
     }
 
@@ -205,7 +205,7 @@ impl Turns {
                 }
             };
             match timeout_at(until, next).await {
-                // Meanwhile the tool may have turned out not to need it.
+                // The tool may have become known as not needing a turn.
                 Ok(Some(turn)) => return Ok(turn.filter(|_| !self.is_free(tool))),
                 Ok(None) => {}
                 Err(_) if habit.is_none() && Instant::now() >= learnt => return Ok(None),
@@ -249,8 +249,8 @@ mod tests {
         let mut second = Box::pin(turns.enter("new", (&None, LONG)));
         assert!(second.as_mut().now_or_never().is_none());
         turns.habits().has_asked("new", true);
-        assert!(second.await.unwrap().is_none(), "its questions say for whom they are");
-        // A first call that takes long holds up no other one.
+        assert!(second.await.unwrap().is_none(), "its questions identify their call");
+        // A slow first call does not block other tools.
         assert!(turns.enter("other", (&None, LONG)).await.unwrap().is_none());
         drop(first);
     }
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_ends_in_time_and_each_caller_has_a_share() {
+    async fn wait_times_out_and_queue_is_shared_fairly() {
         let turns = turns();
         turns.habits().has_asked("asks", false);
         let _first = turns.enter("asks", (&None, LONG)).await.unwrap();

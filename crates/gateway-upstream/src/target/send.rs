@@ -1,5 +1,5 @@
-//! One request of a caller at a target: its place, its time, its attempts, and what is learnt of the
-//! target.
+//! Sends one request of a caller: queue, time limit, retries, and the effects of the outcome on the
+//! target's state.
 
 use std::{
     future::pending,
@@ -30,12 +30,12 @@ use super::{
     LONGEST, Target,
 };
 
-/// Before a request is made once more.
+/// The delay before a retry.
 const AGAIN: Duration = Duration::from_millis(50);
 
 impl Target {
-    /// Sends a caller's request and waits for its result, as long as the limits say: once for a
-    /// place, and once from then on.
+    /// Sends a caller's request and waits for its result. The time limit applies separately to
+    /// queueing and to the call.
     pub(in super::super) async fn send(
         &self,
         permit: Permit,
@@ -43,13 +43,13 @@ impl Target {
     ) -> Result<RawResult, Error> {
         let _place = self.turn(&request).await?;
         let started = Instant::now();
-        // Only now: while it waited, others may have failed.
+        // Checked after the queue, because other requests may have failed meanwhile.
         let passing = self.breaker.pass()?;
         let visit = Arc::new(Visit::new(passing, &self.shares, request.principal.clone()));
         let side = request.side.map(|side| side.of(&visit));
         let request = Request { side: side.as_ref(), ..request };
         let outcome = self.timely(permit.subject(), request, started).await;
-        // Who has waited for answers in vain has heard of the upstream.
+        // A request that timed out while waiting for answers has proved that the upstream is alive.
         let is_beside_it = |error: &Error| {
             error.is_beside_it() || (visit.has_asked() && matches!(error, Error::Timeout { .. }))
         };
@@ -62,14 +62,14 @@ impl Target {
         outcome
     }
 
-    /// Waits for a place, as long as a call may take at all. A caller that is no principal is its
-    /// network address.
+    /// Waits for a place, at most for the time limit of the call. An unidentified caller counts by
+    /// its network address.
     async fn turn(&self, request: &Request<'_>) -> Result<Place<'_>, Error> {
         let caller = request.principal.as_ref().or(request.context.payer().as_ref()).cloned();
         if let Some(place) = self.gate.try_enter(&caller) {
             return Ok(place);
         }
-        // Boxed: most requests do not wait.
+        // Boxed, because most requests do not wait.
         let waited = Box::pin(timeout(self.limit(request), self.gate.enter(&caller))).await;
         Ok(waited.unwrap_or_else(|_| Err(self.gate.overloaded()))?)
     }
@@ -81,7 +81,7 @@ impl Target {
         started: Instant,
     ) -> Result<RawResult, Error> {
         let departure = Departure::default();
-        // Boxed: steps of compositions have it inside of one another.
+        // Boxed, because steps of compositions nest these futures.
         let mut attempt = Box::pin(self.attempt_twice(subject, (request, &departure)));
         let mut limit = self.patience(&request);
         loop {
@@ -96,7 +96,7 @@ impl Target {
                 Err(_) if self.patience(&request) > limit => limit = self.patience(&request),
                 Err(_) => {
                     let after_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-                    // What has not left by now never does.
+                    // A request that was not sent by now never is.
                     let phase = if departure.call_off() { Phase::Connect } else { Phase::Call };
                     return Err(Error::Timeout { phase, after_ms });
                 }
@@ -104,8 +104,8 @@ impl Target {
         }
     }
 
-    /// Once more where that is safe: nothing was sent, or the connection got lost and the request
-    /// may be made twice.
+    /// Retries once if that is safe: nothing was sent, or the connection was lost and the request
+    /// is repeatable.
     async fn attempt_twice(
         &self,
         subject: &str,
@@ -121,7 +121,7 @@ impl Target {
         Box::pin(self.attempt(subject, (request, departure))).await
     }
 
-    /// How long a request may take: longer when its caller is asked something meanwhile.
+    /// The time limit of a request; each question to the caller extends it.
     fn patience(&self, request: &Request<'_>) -> Duration {
         let limit = self.limit(request);
         let questions = request.side.map_or(0, Side::questions);
@@ -148,7 +148,7 @@ impl Target {
         read_result(reply.into_result()?, era, &request)
     }
 
-    /// The headers of the trace, and those that repeat arguments; for most tools there are none.
+    /// The trace headers and the mirrored arguments. Most tools mirror none.
     fn mirrored(&self, tool: &str, request: &Request<'_>) -> Vec<(HeaderName, HeaderValue)> {
         let context = trace_context::headers(request.trace);
         if request.method != Method::CallTool {
@@ -160,7 +160,7 @@ impl Target {
     }
 }
 
-/// Resolves when a request cannot wait for the answers of its caller.
+/// Resolves when an exceeded quota ends the request.
 async fn refused(side: Option<&Side>) -> QuotaExceeded {
     match side {
         Some(side) => side.refused().await,

@@ -1,6 +1,6 @@
-//! What a token endpoint answers: a token, or why there is none.
+//! Parses responses of a token endpoint: a token or an error.
 //!
-//! It is told by words that are known here: an answer may repeat what the endpoint was sent.
+//! Errors are reported only by known codes, because a response may repeat the request.
 
 use std::time::Duration;
 
@@ -11,18 +11,17 @@ use serde_json::Value;
 
 use crate::error::NoToken;
 
-/// Longest token, in bytes: it goes into a header, and servers take some kilobytes of those.
+/// Maximum length of a token, in bytes: servers accept a few kilobytes of headers.
 const TOKEN_BYTES: usize = 16 * 1024;
-/// How long a token is used whose end is not told.
+/// Lifetime of a token without `expires_in`.
 const USUAL: Duration = Duration::from_mins(5);
-/// The longest that a token is used, whatever is told.
+/// Maximum lifetime of a token.
 const LONGEST: Duration = Duration::from_hours(24);
 
 pub(super) const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 
-/// What endpoints say why they refuse (RFC 6749, section 5.2; RFC 8693, section 2.2.2; others in
-/// use).
+/// Known error codes (RFC 6749, section 5.2; RFC 8693, section 2.2.2; others in use).
 const REASONS: [&str; 13] = [
     "invalid_request",
     "invalid_client",
@@ -39,7 +38,7 @@ const REASONS: [&str; 13] = [
     "temporarily_unavailable",
 ];
 
-/// A token as it was given.
+/// An issued token.
 #[derive(Debug, Clone)]
 pub(super) struct Issued {
     /// The value of `Authorization`.
@@ -56,32 +55,32 @@ struct Answer {
     expires_in: Option<Value>,
 }
 
-/// The token in an answer that says yes.
+/// Parses a successful response.
 pub(super) fn read(body: &[u8], subject: Option<&SubjectToken>) -> Result<Issued, NoToken> {
-    // What serde says may repeat the token.
+    // The parser's message may repeat the token.
     let answer: Answer = serde_json::from_slice(body)
-        .map_err(|_| NoToken::Unusable("it has no `access_token` and `token_type` in JSON"))?;
+        .map_err(|_| NoToken::Unusable("not JSON with `access_token` and `token_type`"))?;
     let token = answer.access_token;
     if !answer.token_type.eq_ignore_ascii_case("bearer") {
-        return Err(NoToken::Unusable("the token is of another type than `Bearer`"));
+        return Err(NoToken::Unusable("the `token_type` is not `Bearer`"));
     }
     if answer.issued_token_type.is_some_and(|issued| issued != ACCESS_TOKEN && issued != JWT) {
-        return Err(NoToken::Unusable("what was issued is no access token"));
+        return Err(NoToken::Unusable("the `issued_token_type` is not an access token"));
     }
     if token.is_empty() || token.len() > TOKEN_BYTES || !token.bytes().all(|b| b.is_ascii_graphic())
     {
-        return Err(NoToken::Unusable("the token is empty, longer than 16 KiB, or no word"));
+        return Err(NoToken::Unusable("the token is empty, longer than 16 KiB, or contains whitespace"));
     }
     // A caller's token is for the gateway; no other server may get it.
     if subject.is_some_and(|subject| subject.expose() == token) {
-        return Err(NoToken::Unusable("it is the caller's own token"));
+        return Err(NoToken::Unusable("the endpoint returned the caller's own token"));
     }
     let lifetime = lifetime(answer.expires_in.as_ref())
-        .ok_or(NoToken::Unusable("`expires_in` is no number of seconds"))?;
+        .ok_or(NoToken::Unusable("`expires_in` is not a number of seconds"))?;
     Ok(Issued { value: sensitive("Bearer", &token)?, lifetime })
 }
 
-/// Some write the number as a text.
+/// Some endpoints write the number as a string.
 fn lifetime(told: Option<&Value>) -> Option<Duration> {
     let seconds = match told {
         None | Some(Value::Null) => return Some(USUAL),
@@ -92,7 +91,7 @@ fn lifetime(told: Option<&Value>) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(LONGEST))
 }
 
-/// What an answer says no with.
+/// Parses an error response.
 pub(super) fn refusal(status: StatusCode, body: &[u8]) -> NoToken {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let said = body.get("error").and_then(Value::as_str);
@@ -100,10 +99,10 @@ pub(super) fn refusal(status: StatusCode, body: &[u8]) -> NoToken {
     NoToken::Refused { status: status.as_u16(), reason }
 }
 
-/// A header that is never printed.
+/// A header value marked as sensitive.
 pub(super) fn sensitive(scheme: &str, credentials: &str) -> Result<HeaderValue, NoToken> {
     let value = HeaderValue::try_from(format!("{scheme} {credentials}"));
-    let mut value = value.map_err(|_| NoToken::Unusable("no header can have the token"))?;
+    let mut value = value.map_err(|_| NoToken::Unusable("the token has characters that are not allowed in a header"))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_read_with_its_end() {
+    fn token_is_read_with_its_expiry() {
         for (more, seconds) in [
             ("", 300),
             (r#","expires_in":60,"scope":"a","x":{}"#, 60),
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_for_a_header_is_refused_and_not_repeated() {
+    fn invalid_token_is_rejected_and_not_repeated() {
         let long = "s3cret".repeat(3_000);
         for (token, more, why) in [
             ("s3cret", r#""token_type":"mac""#, "another type"),
@@ -151,7 +150,7 @@ mod tests {
             ("s3cret", r#""token_type":"Bearer","expires_in":-1"#, "seconds"),
             ("s3cret", r#""token_type":"Bearer","expires_in":"soon""#, "seconds"),
             ("s3cret", r#""token_type":"Bearer","expires_in":[]"#, "seconds"),
-            ("s3cret", r#""token_type":"Bearer","issued_token_type":"x""#, "no access token"),
+            ("s3cret", r#""token_type":"Bearer","issued_token_type":"x""#, "not an access token"),
         ] {
             let told = given(&format!(r#"{{"access_token":"{token}",{more}}}"#)).unwrap_err();
             let told = told.to_string();
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn only_known_words_of_a_refusal_are_told() {
+    fn only_known_error_codes_are_reported() {
         let told = |body: &str| refusal(StatusCode::BAD_REQUEST, body.as_bytes()).to_string();
         let body = r#"{"error":"invalid_grant","error_description":"s3cret"}"#;
         assert_eq!(told(body), "it refused (HTTP 400, invalid_grant)");
