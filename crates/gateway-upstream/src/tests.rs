@@ -1,4 +1,4 @@
-//! Upstreams against real sockets and real processes.
+//! Upstreams with real sockets and processes.
 
 mod agents;
 mod departures;
@@ -6,7 +6,7 @@ mod dial;
 mod http;
 mod http_faults;
 mod http_sessions;
-mod spared;
+mod overload;
 mod stdio;
 mod stdio_faults;
 mod stdio_own;
@@ -27,7 +27,7 @@ use serde_json::value::RawValue;
 use super::*;
 use crate::{Addresses, ChildLimits, TransportConfig, secret::SecretSource};
 
-/// Short waits; a generous limit only where nothing should ever wait that long.
+/// Short delays. Limits that no test should reach are generous.
 const TIMING: Timing = Timing {
     relist: Duration::from_mins(10),
     check: Duration::from_mins(10),
@@ -76,7 +76,7 @@ fn permit(server: &Key, subject: &str) -> Permit {
     permit
 }
 
-/// A target at a URL, without anything else.
+/// A target at a URL without credentials.
 fn http_at(url: &str) -> TransportConfig {
     let (url, headers, addresses) = (url.to_owned(), BTreeMap::new(), Addresses::Usual);
     TransportConfig::Http { url, headers, auth: None, tls: None, addresses }
@@ -101,12 +101,12 @@ fn legacy() -> McpServer {
     McpServer::legacy().with_tools(TOOLS)
 }
 
-/// Starts a modern server with the tool `t`; calls are scripted.
+/// Starts a modern server with the tool `t` and scripted calls.
 async fn modern_server(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Server {
     modern().start(call).await
 }
 
-/// The same with sessions.
+/// Starts a legacy server with the tool `t` and scripted calls.
 async fn legacy_server(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Server {
     legacy().start(call).await
 }
@@ -137,7 +137,7 @@ impl Upstreams {
         self.send(permit(&key(), "t"), Request { arguments: Some(&arguments), ..request }).await
     }
 
-    /// Calls the tool `t`, which must work, and gives the raw result.
+    /// Calls the tool `t`, which must succeed. Returns the raw result.
     async fn must_call(&self, arguments: &str) -> String {
         self.try_call(arguments).await.unwrap().result.get().to_owned()
     }
@@ -164,17 +164,17 @@ impl Upstreams {
     }
 }
 
-/// Waits for something that will be so soon.
+/// Waits until a condition is met, at most 10 s.
 async fn eventually<F: Future<Output = bool>>(condition: impl Fn() -> F) {
     let start = Instant::now();
     while !condition().await {
-        assert!(start.elapsed() < Duration::from_secs(10), "it never came to be");
+        assert!(start.elapsed() < Duration::from_secs(10), "the condition was not met in time");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 #[tokio::test]
-async fn what_is_not_configured_or_makes_no_sense_is_refused() {
+async fn unknown_and_invalid_targets_are_rejected() {
     let none = Upstreams::start(&[], limits());
     assert!(
         matches!(none.try_call("{}").await, Err(Error::NotConfigured { server }) if server == key())

@@ -1,4 +1,4 @@
-//! Each message as each era wants it.
+//! Messages in each era.
 
 use gateway_protocol::{mcp::Param, trace_context::TraceContext};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn call<'a>(
 }
 
 #[test]
-fn a_modern_call_says_everything() {
+fn modern_call_has_all_metadata() {
     let context = Context {
         caller: None,
         capabilities: (&*raw(&json!({"elicitation": {}}))).into(),
@@ -64,7 +64,7 @@ fn a_modern_call_says_everything() {
 }
 
 #[test]
-fn legacy_requests_carry_no_modern_metadata() {
+fn legacy_requests_have_no_modern_metadata() {
     let params = |outgoing: &Outgoing<'_>| written(outgoing, Era::Legacy)["params"].clone();
     let list = |cursor| Outgoing::List { what: Catalogue::Tools, cursor };
     assert_eq!(params(&list(None)), json!({}));

@@ -1,12 +1,11 @@
-//! An upstream that has too much to do, fails again and again, or loses connections: what its callers
-//! are told at once, and what is tried once more.
+//! Overloaded and failing upstreams: queue limits, the circuit breaker, and retries.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
 #[tokio::test]
-async fn who_finds_no_room_is_told_at_once() {
+async fn full_queue_rejects_immediately() {
     let fake = modern_server(|_| Reply::stall()).await;
     let limits = UpstreamLimits { requests: 1, waiting: 1, ..limits() };
     let upstreams = start(transport(&fake), limits, TIMING);
@@ -17,12 +16,12 @@ async fn who_finds_no_room_is_told_at_once() {
     eventually(|| async { upstreams.health()[0].load.waiting == 1 }).await;
     let error = upstreams.try_call("{}").await.unwrap_err();
     assert!(matches!(error, Error::Overloaded(Overloaded::All { waiting: 1 })), "{error}");
-    assert_eq!(fake.seen("tools/call").len(), 1, "the second waits for the first");
+    assert_eq!(fake.seen("tools/call").len(), 1, "the second request is queued");
     calls.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test]
-async fn an_upstream_that_fails_again_and_again_is_spared_and_taken_up_again() {
+async fn failing_upstream_opens_breaker_and_recovers() {
     let fake = modern_server(|seen| match seen.body["params"]["arguments"]["fail"].as_bool() {
         Some(true) => Reply::stall(),
         _ => seen.result(&serde_json::json!({ "content": [] })),
@@ -45,7 +44,7 @@ async fn an_upstream_that_fails_again_and_again_is_spared_and_taken_up_again() {
 }
 
 #[tokio::test]
-async fn lists_that_come_well_do_not_end_the_sparing_of_one_whose_calls_fail() {
+async fn successful_lists_keep_breaker_open() {
     let fake = modern_server(|_| Reply::stall()).await;
     let limits = UpstreamLimits { call_timeout_ms: 20, ..limits() };
     let upstreams = start(transport(&fake), limits, TIMING);
@@ -67,7 +66,7 @@ async fn lists_that_come_well_do_not_end_the_sparing_of_one_whose_calls_fail() {
 }
 
 #[tokio::test]
-async fn who_waits_in_vain_for_its_turn_says_nothing_of_the_upstream() {
+async fn queue_timeout_does_not_count_as_failure() {
     let fake = modern_server(|seen| match seen.body["params"]["arguments"]["stay"].as_bool() {
         Some(true) => Reply::stall(),
         _ => seen.result(&serde_json::json!({ "content": [] })),
@@ -79,7 +78,8 @@ async fn who_waits_in_vain_for_its_turn_says_nothing_of_the_upstream() {
     let first = upstreams.clone();
     let first = tokio::spawn(async move { first.try_call(r#"{"stay":true}"#).await.map(|_| ()) });
     eventually(|| async { fake.seen("tools/call").len() == 1 }).await;
-    // One comes in when the first is given up; the others have come too early for that.
+    // One request gets the place of the first when that times out; the others time out in the
+    // queue.
     let waiting: Vec<_> = (0..8)
         .map(|_| {
             let upstreams = upstreams.clone();
@@ -90,13 +90,13 @@ async fn who_waits_in_vain_for_its_turn_says_nothing_of_the_upstream() {
     for call in std::iter::once(first).chain(waiting) {
         assert!(call.await.unwrap().is_err());
     }
-    assert!(fake.seen("tools/call").len() < 5, "most have waited in vain");
+    assert!(fake.seen("tools/call").len() < 5, "most requests timed out in the queue");
     assert!(!upstreams.health()[0].is_spared);
     assert!(upstreams.try_call("{}").await.is_ok());
 }
 
 #[tokio::test]
-async fn what_was_lost_is_tried_once_more_only_where_that_does_no_harm() {
+async fn lost_request_is_retried_only_if_repeatable() {
     for (is_repeatable, attempts) in [(true, 2), (false, 1)] {
         let lost = AtomicUsize::new(0);
         let fake = modern_server(move |seen| {
@@ -117,7 +117,7 @@ async fn what_was_lost_is_tried_once_more_only_where_that_does_no_harm() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_hangs_is_noticed_between_two_lists() {
+async fn hanging_upstream_is_noticed_between_lists() {
     let is_there = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
     let known = is_there.clone();
     let fake = Server::start(move |seen| {
@@ -133,13 +133,13 @@ async fn an_upstream_that_hangs_is_noticed_between_two_lists() {
     is_there.store(false, Ordering::SeqCst);
     let hangs = Instant::now();
     let error = upstreams.until_down().await;
-    assert!(hangs.elapsed() < Duration::from_secs(5), "sooner than the time limit of a list");
-    assert_eq!(error, "waited longer than 4000 ms to connect to the upstream");
+    assert!(hangs.elapsed() < Duration::from_secs(5), "earlier than the list timeout");
+    assert_eq!(error, "timed out after 4000 ms: could not connect to the upstream");
     is_there.store(true, Ordering::SeqCst);
 }
 
 #[tokio::test]
-async fn an_upstream_that_fails_between_two_lists_is_down_for_that_reason() {
+async fn failed_health_check_reports_its_reason() {
     let is_well = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
     let known = is_well.clone();
     let fake = Server::start(move |seen| match modern().reply(seen) {
@@ -152,11 +152,11 @@ async fn an_upstream_that_fails_between_two_lists_is_down_for_that_reason() {
     upstreams.until_up().await;
     is_well.store(false, Ordering::SeqCst);
     let error = upstreams.until_down().await;
-    assert!(error.contains("the answer has the HTTP status 502"), "{error}");
+    assert!(error.contains("unexpected HTTP status 502"), "{error}");
 }
 
 #[tokio::test]
-async fn callers_that_do_not_answer_are_no_fault_of_the_upstream_that_asks_them() {
+async fn unanswered_questions_are_not_upstream_failures() {
     let fake = legacy_server(|_| {
         let question = r#"data: {"jsonrpc":"2.0","id":1,"method":"elicitation/create"}"#;
         let chunk = format!("{:x}\r\n{question}\n\n\r\n", question.len() + 2);
