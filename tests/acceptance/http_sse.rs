@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::conformance::{here, official};
 
-const NAME: &str = "it speaks HTTP+SSE (2024-11-05), which is not supported";
+const NAME: &str = "the upstream uses HTTP+SSE (2024-11-05), which is not supported";
 
 /// A server of the first TypeScript SDK, and its URL.
 fn server(dir: &TempDir) -> (Process, String) {

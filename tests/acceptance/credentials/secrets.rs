@@ -38,14 +38,14 @@ async fn a_header_follows_its_file_without_a_restart() {
         .await;
     let endless = "x".repeat(70_000);
     for (bad, why) in [
-        ("", "it is empty"),
+        ("", "the file is empty"),
         ("third-s3cret\nx: y", "`authorization` is not a header, or its value is not one"),
-        (&endless, "it has more than 65536 bytes"),
+        (&endless, "the file exceeds 65536 bytes"),
     ] {
         fs::write(&file, bad).expect("a file");
         eventually("it is told", || async {
             let log = gateway.process.stderr();
-            log.lines().any(|line| line.contains("those before go on") && line.contains(why))
+            log.lines().any(|line| line.contains("the previous ones stay in use") && line.contains(why))
         })
         .await;
         assert_eq!(shown().await, "Bearer second-s3cret", "what cannot be used changes nothing");

@@ -93,8 +93,8 @@ async fn what_is_wrong_with_a_certificate_is_told() {
     for (tls, why) in [
         (format!("{wrong}, {}", pair(&ours)), "invalid peer certificate: "),
         (pair(&ours), "invalid peer certificate: UnknownIssuer"),
-        (right.clone(), "it refused the gateway's certificate, or that there is none"),
-        (format!("{right}, {}", pair(&theirs)), "it refused the gateway's certificate"),
+        (right.clone(), "the server rejected the gateway's client certificate or requires one"),
+        (format!("{right}, {}", pair(&theirs)), "the server rejected the gateway's client certificate"),
     ] {
         let gateway = gateway(&front.targets(&backend, &tls), "");
         gateway.ready().await;

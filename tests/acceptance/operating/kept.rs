@@ -74,7 +74,7 @@ async fn a_target_without_its_file_is_down_until_the_file_is_back_and_it_is_star
     operate("start");
     eventually("it is down", || async { state(&gateway, FETCHING) == "down" }).await;
     let shown = targets(&gateway).to_string();
-    assert!(shown.contains("secret cannot be used: No such file"), "{shown}");
+    assert!(shown.contains("secret: No such file"), "{shown}");
     assert!(fetch(&gateway, "https://example.com/").await.is_tool_error());
     std::fs::write(&file, "s3cret").expect("a file");
     operate("start");
@@ -100,5 +100,5 @@ async fn an_upstream_that_hangs_is_noticed_in_ten_seconds() {
     eventually_within(limit, "the target is down", || async { state(&gateway, FETCHING) != "up" })
         .await;
     let shown = targets(&gateway).to_string();
-    assert!(shown.contains("waited longer than 4000 ms"), "{shown}");
+    assert!(shown.contains("timed out after 4000 ms"), "{shown}");
 }

@@ -23,8 +23,8 @@ async fn servers_with_problems_are_reported_and_the_others_are_served() {
     for expected in [
         "/mcpServers/unset/env/KEY: the environment variable `NO_SUCH_VARIABLE` is not set; set it",
         "/mcpServers/neither: the server has neither `command` nor `url`; add one",
-        "`no-such-program` could not be started: No such file or directory",
-        "waited longer than 1000 ms to connect to the upstream",
+        "cannot start `no-such-program`: No such file or directory",
+        "timed out after 1000 ms: could not connect to the upstream",
         "could not reach server/unreachable@*",
     ] {
         eventually(expected, || async { standalone.log().contains(expected) }).await;
