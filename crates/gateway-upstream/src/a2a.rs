@@ -5,8 +5,8 @@
 //! task to cancel when the caller disconnects. Streams, push notifications, other bindings and
 //! replies to an agent that requests input are not supported.
 
-mod dialect;
-mod look;
+mod version;
+mod version_probe;
 mod pending;
 mod result;
 mod task;
@@ -28,16 +28,16 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use self::{
-    dialect::{Call, Dialect, Outbound},
+    version::{Call, A2aVersion, Outbound},
     pending::Answer,
     result::Text,
 };
 use super::{
-    announce::Announcer,
-    attempt::Attempts,
-    departure::{Body, Departure},
-    error::{Breach, Error},
-    http::{Client, Expected, InvalidAddress, OnBehalf, Way, read_one},
+    events::EventPublisher,
+    single_flight::SingleFlight,
+    send_state::{Body, SendState},
+    error::{ProtocolViolation, Error},
+    http::{Client, Expected, InvalidAddress, Subject, Transport, read_one},
     message::Outgoing,
     reply::Reply,
     request::Request,
@@ -54,9 +54,9 @@ const UNHEARD: usize = 64;
 /// The link to one agent.
 #[derive(Debug)]
 pub(super) struct AgentLink {
-    way: Arc<Way>,
-    dialect: ArcSwapOption<Dialect>,
-    looks: Attempts,
+    transport: Arc<Transport>,
+    dialect: ArcSwapOption<A2aVersion>,
+    looks: SingleFlight,
     next_id: AtomicU64,
     unheard: Semaphore,
     stop: CancellationToken,
@@ -64,8 +64,8 @@ pub(super) struct AgentLink {
 
 /// The subject and the trace headers of a request.
 #[derive(Debug, Clone, Default)]
-struct Manner {
-    on_behalf: OnBehalf,
+struct RequestMeta {
+    subject: Subject,
     trace: Vec<(HeaderName, HeaderValue)>,
     buffered: Option<Arc<BufferReservation>>,
 }
@@ -74,15 +74,15 @@ impl AgentLink {
     /// Creates a link without connecting. Once it is stopped, it does not wait long for responses.
     /// Must be called inside a Tokio runtime.
     pub(super) fn new(
-        (announcer, agent): (Arc<Announcer>, TargetId),
+        (announcer, agent): (Arc<EventPublisher>, TargetId),
         transport: &TransportConfig,
         shared: &Client,
         stop: CancellationToken,
     ) -> Result<Self, InvalidAddress> {
         Ok(Self {
-            way: Arc::new(Way::new(agent, announcer, transport, shared)?),
+            transport: Arc::new(Transport::new(agent, announcer, transport, shared)?),
             dialect: ArcSwapOption::empty(),
-            looks: Attempts::default(),
+            looks: SingleFlight::default(),
             next_id: AtomicU64::new(1),
             unheard: Semaphore::new(UNHEARD),
             stop,
@@ -101,26 +101,26 @@ impl AgentLink {
         outgoing: &Outgoing<'_>,
         trace: &[(HeaderName, HeaderValue)],
     ) -> Result<(Reply, Era), Error> {
-        let result = if let Outgoing::Asked { subject, request, departure } = outgoing {
-            let (on_behalf, trace) = (self.way.caller(outgoing)?, trace.to_vec());
+        let result = if let Outgoing::Asked { subject, request, send_state } = outgoing {
+            let (subject, trace) = (self.transport.caller(outgoing)?, trace.to_vec());
             let buffered = outgoing.request().and_then(|r| r.context.buffered.clone());
-            let manner = Manner { on_behalf, trace, buffered };
-            let departure = departure.cloned().unwrap_or_default();
-            Box::pin(self.ask((subject, request), manner, departure)).await?
+            let meta = RequestMeta { subject, trace, buffered };
+            let send_state = send_state.cloned().unwrap_or_default();
+            Box::pin(self.ask((subject, request), meta, send_state)).await?
         } else {
             self.find_dialect().await?;
             NO_TOOLS.to_owned()
         };
         // The writer produces JSON.
-        let raw = RawValue::from_string(result).map_err(|_| Breach::Shape("SendMessage"))?;
+        let raw = RawValue::from_string(result).map_err(|_| ProtocolViolation::Shape("SendMessage"))?;
         Ok((Reply::Result(raw), Era::Modern))
     }
 
     async fn ask(
         self: &Arc<Self>,
         (skill, request): (&str, &Request<'_>),
-        manner: Manner,
-        departure: Departure,
+        meta: RequestMeta,
+        send_state: SendState,
     ) -> Result<String, Error> {
         let (takes_text, gives_text) = match request.method {
             Method::SendMessage { takes_text, gives_text } => (takes_text, gives_text),
@@ -134,7 +134,7 @@ impl AgentLink {
             as_text: takes_text,
         };
         let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
-        match self.send(&outbound, &manner, &departure).await? {
+        match self.send(&outbound, &meta, &send_state).await? {
             Answer::Refused(RpcError { code, message, data }) => {
                 Err(Error::Rpc { code, message, data })
             }
@@ -148,57 +148,57 @@ impl AgentLink {
     async fn send(
         self: &Arc<Self>,
         outbound: &Outbound<'_>,
-        manner: &Manner,
-        departure: &Departure,
+        meta: &RequestMeta,
+        send_state: &SendState,
     ) -> Result<Answer, Error> {
         let before = self.dialect().await?;
         let answer =
-            self.deliver((before, before.send_message(outbound)), manner, departure).await?;
-        if !matches!(&answer, Answer::Refused(error) if look::is_about_dialect(error)) {
+            self.deliver((before, before.send_message(outbound)), meta, send_state).await?;
+        if !matches!(&answer, Answer::Refused(error) if version_probe::is_about_dialect(error)) {
             return Ok(answer);
         }
-        departure.come_back();
+        send_state.reset();
         self.dialect.store(None);
         let now = self.dialect().await?;
         if now == before {
             return Ok(answer);
         }
-        self.deliver((now, now.send_message(outbound)), manner, departure).await
+        self.deliver((now, now.send_message(outbound)), meta, send_state).await
     }
 
     async fn post(
         &self,
-        (dialect, call): (Dialect, Call),
-        manner: &Manner,
+        (dialect, call): (A2aVersion, Call),
+        meta: &RequestMeta,
     ) -> Result<Reply, Error> {
-        let (id, request) = self.written(dialect, &call, &manner.trace);
-        self.exchange((id, request), manner).await
+        let (id, request) = self.written(dialect, &call, &meta.trace);
+        self.exchange((id, request), meta).await
     }
 
     async fn exchange(
         &self,
         (id, request): (u64, http::Request<Body>),
-        manner: &Manner,
+        meta: &RequestMeta,
     ) -> Result<Reply, Error> {
-        let response = self.way.send(request, &manner.on_behalf).await?;
-        let limit_bytes = self.way.client.limits().response_bytes;
-        let buffered = manner.buffered.as_deref();
+        let response = self.transport.send(request, &meta.subject).await?;
+        let limit_bytes = self.transport.client.limits().response_bytes;
+        let buffered = meta.buffered.as_deref();
         read_one(response, Expected { id, limit_bytes, buffered }).await
     }
 
     fn written(
         &self,
-        dialect: Dialect,
+        dialect: A2aVersion,
         (method, params): &Call,
         trace: &[(HeaderName, HeaderValue)],
     ) -> (u64, http::Request<Body>) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let body =
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
-        let mut headers: HeaderMap = self.way.address.headers.clone();
+        let mut headers: HeaderMap = self.transport.address.headers.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(VERSION, HeaderValue::from_static(dialect.version()));
         headers.extend(trace.iter().cloned());
-        (id, self.way.address.post(headers, body.into()))
+        (id, self.transport.address.post(headers, body.into()))
     }
 }

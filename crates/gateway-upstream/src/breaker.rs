@@ -39,34 +39,34 @@ struct State {
 /// The circuit breaker is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the circuit breaker is open because the server keeps failing; retry in {} ms", .retry_after.as_millis())]
-pub struct Open {
+pub struct CircuitOpen {
     /// The time until the next probe.
     pub retry_after: Duration,
 }
 
 /// Permission for one request. Dropping it without an outcome has no effect.
 #[derive(Debug)]
-pub(super) struct Passing {
+pub(super) struct BreakerPermit {
     breaker: Arc<Breaker>,
     is_probe: AtomicBool,
 }
 
 impl Breaker {
-    pub(super) fn pass(self: &Arc<Self>) -> Result<Passing, Open> {
+    pub(super) fn pass(self: &Arc<Self>) -> Result<BreakerPermit, CircuitOpen> {
         let mut state = self.state();
         let Some(until) = state.open_until else {
             return Ok(self.passing(false));
         };
         let left = until.saturating_duration_since(Instant::now());
         if !left.is_zero() || state.is_probing {
-            return Err(Open { retry_after: left.max(Duration::from_millis(1)) });
+            return Err(CircuitOpen { retry_after: left.max(Duration::from_millis(1)) });
         }
         state.is_probing = true;
         Ok(self.passing(true))
     }
 
-    fn passing(self: &Arc<Self>, is_probe: bool) -> Passing {
-        Passing { breaker: Arc::clone(self), is_probe: is_probe.into() }
+    fn passing(self: &Arc<Self>, is_probe: bool) -> BreakerPermit {
+        BreakerPermit { breaker: Arc::clone(self), is_probe: is_probe.into() }
     }
 
     /// Closes the breaker after a successful check. The recorded outcomes stay.
@@ -115,7 +115,7 @@ impl State {
     }
 }
 
-impl Passing {
+impl BreakerPermit {
     /// Records that the upstream is alive, which ends a probe early.
     pub(super) fn is_alive(&self) {
         if self.is_probe.swap(false, Ordering::Relaxed) {
@@ -134,7 +134,7 @@ impl Passing {
     }
 }
 
-impl Drop for Passing {
+impl Drop for BreakerPermit {
     fn drop(&mut self) {
         // The caller of the probe disconnected, so the next request becomes the probe.
         if *self.is_probe.get_mut() {

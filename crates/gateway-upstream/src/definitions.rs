@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    error::{Breach, Error},
+    error::{ProtocolViolation, Error},
     features::Features,
     routing::{Route, Routing, TargetId},
 };
@@ -211,7 +211,7 @@ impl Tools {
     /// Adds a page of `tools/list` and returns the cursor of the next one. Unusable tools are
     /// rejected.
     pub fn add_page(&mut self, page: &RawValue) -> Result<Option<String>, Error> {
-        let page: Page<'_> = jsonrpc::read_object(page).ok_or(Breach::Shape("tools/list"))?;
+        let page: Page<'_> = jsonrpc::read_object(page).ok_or(ProtocolViolation::Shape("tools/list"))?;
         for definition in page.tools {
             match Tool::parse(definition, &mut self.interfaces) {
                 Ok((name, tool)) => {
@@ -224,7 +224,7 @@ impl Tools {
             }
         }
         if self.by_name.len() + self.left_out.len() > MAX_TOOLS {
-            return Err(Breach::EndlessList.into());
+            return Err(ProtocolViolation::EndlessList.into());
         }
         Ok(page.next_cursor)
     }

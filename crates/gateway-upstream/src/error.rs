@@ -9,8 +9,8 @@ use registry_core::Key;
 use serde_json::value::RawValue;
 
 pub use self::{
-    child::{Crowded, NoTurn},
-    credentials::{NoCredentials, NoToken},
+    child::{ChildLimitReached, CallNotStarted},
+    credentials::{MissingToken, TokenError},
 };
 use super::routing::TargetId;
 
@@ -66,7 +66,7 @@ pub enum Error {
     },
     /// The gateway has no token for the target. Nothing was sent.
     #[error(transparent)]
-    NoCredentials(#[from] Box<NoCredentials>),
+    MissingToken(#[from] Box<MissingToken>),
     /// The target requires token exchange and the caller presented no token. Nothing was sent.
     #[error("{target} requires token exchange and the caller presented no token")]
     NoSubject {
@@ -77,7 +77,7 @@ pub enum Error {
     #[error("the upstream violated the protocol: {what}")]
     Protocol {
         /// The violation.
-        what: Breach,
+        what: ProtocolViolation,
     },
     /// An agent accepted a message and its task did not end by itself. The agent's message may
     /// repeat arguments, so it is for the caller and not for logs.
@@ -90,16 +90,16 @@ pub enum Error {
     },
     /// The circuit breaker is open. Nothing was sent.
     #[error(transparent)]
-    Spared(#[from] super::breaker::Open),
+    CircuitOpen(#[from] super::breaker::CircuitOpen),
     /// The upstream or the caller is at its limit of requests or sessions. Nothing was sent.
     #[error(transparent)]
-    Overloaded(#[from] super::gate::Overloaded),
+    LimitReached(#[from] super::concurrency::LimitReached),
     /// The limit of callers with their own process is reached. Nothing was sent.
     #[error(transparent)]
-    Crowded(#[from] Crowded),
+    ChildLimitReached(#[from] ChildLimitReached),
     /// A call to a child process waited too long for other calls. Nothing was sent.
     #[error(transparent)]
-    NoTurn(#[from] NoTurn),
+    CallNotStarted(#[from] CallNotStarted),
     /// A quota is exceeded.
     #[error(transparent)]
     QuotaExceeded(#[from] gateway_policy::QuotaExceeded),
@@ -150,7 +150,7 @@ impl fmt::Display for Phase {
 
 /// A protocol violation of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Breach {
+pub enum ProtocolViolation {
     /// The connection or the process ended before the response was complete.
     #[error("the connection closed before the response was complete")]
     Closed,
@@ -189,15 +189,15 @@ pub enum Breach {
     EndlessList,
 }
 
-impl Breach {
+impl ProtocolViolation {
     /// Whether the tool may have run before the violation.
     pub fn may_have_run(&self) -> bool {
         !matches!(self, Self::NoCommonVersion | Self::HttpSse | Self::HeadersRefused)
     }
 }
 
-impl From<Breach> for Error {
-    fn from(what: Breach) -> Self {
+impl From<ProtocolViolation> for Error {
+    fn from(what: ProtocolViolation) -> Self {
         Self::Protocol { what }
     }
 }
@@ -206,7 +206,7 @@ impl Error {
     /// The error for a caller that shared the failed attempt.
     pub(super) fn again(&self, target: &TargetId) -> Self {
         match self {
-            Self::NoCredentials(none) => Self::NoCredentials(none.clone()),
+            Self::MissingToken(none) => Self::MissingToken(none.clone()),
             Self::Timeout { phase, after_ms } => {
                 Self::Timeout { phase: *phase, after_ms: *after_ms }
             }
@@ -245,19 +245,19 @@ impl Error {
             | Self::Stopped { .. }
             | Self::Unavailable { .. }
             | Self::Refused { .. }
-            | Self::NoCredentials(_)
+            | Self::MissingToken(_)
             | Self::NoSubject { .. }
-            | Self::Spared(_)
-            | Self::Overloaded(_)
-            | Self::Crowded(_)
-            | Self::NoTurn(_)
+            | Self::CircuitOpen(_)
+            | Self::LimitReached(_)
+            | Self::ChildLimitReached(_)
+            | Self::CallNotStarted(_)
             | Self::Rpc { .. } => false,
         }
     }
 
     /// Whether the error is local, because nothing was sent to the upstream.
-    pub(super) fn is_beside_it(&self) -> bool {
-        matches!(self, Self::NoCredentials(_) | Self::NoSubject { .. } | Self::Overloaded(_))
+    pub(super) fn is_local(&self) -> bool {
+        matches!(self, Self::MissingToken(_) | Self::NoSubject { .. } | Self::LimitReached(_))
     }
 
     /// Whether the error concerns reaching the upstream, not one call.
@@ -268,10 +268,10 @@ impl Error {
                 | Self::Ended { .. }
                 | Self::Timeout { phase: Phase::Connect, .. }
                 | Self::Protocol {
-                    what: Breach::Closed
-                        | Breach::Status(_)
-                        | Breach::NoCommonVersion
-                        | Breach::HttpSse
+                    what: ProtocolViolation::Closed
+                        | ProtocolViolation::Status(_)
+                        | ProtocolViolation::NoCommonVersion
+                        | ProtocolViolation::HttpSse
                 }
         )
     }
@@ -290,7 +290,7 @@ impl Error {
     pub(super) fn is_lost(&self) -> bool {
         matches!(
             self,
-            Self::Unavailable { .. } | Self::Ended { .. } | Self::Protocol { what: Breach::Closed }
+            Self::Unavailable { .. } | Self::Ended { .. } | Self::Protocol { what: ProtocolViolation::Closed }
         )
     }
 }

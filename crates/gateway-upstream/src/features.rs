@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    error::{Breach, Error},
-    handshake::About,
+    error::{ProtocolViolation, Error},
+    handshake::UpstreamInfo,
     message::Catalogue,
 };
 
@@ -22,20 +22,20 @@ const MOST: usize = 10_000;
 /// The prompts, resources and resource templates of one target.
 #[derive(Debug, Default)]
 pub struct Features {
-    prompts: Entries,
-    resources: Entries,
-    templates: Entries,
-    about: About,
+    prompts: FeatureEntries,
+    resources: FeatureEntries,
+    templates: FeatureEntries,
+    about: UpstreamInfo,
     supports_tasks: bool,
     prefix: Option<Prefix>,
 }
 
 /// Definitions by their names for callers.
-pub type Entries = BTreeMap<Box<str>, Box<RawValue>>;
+pub type FeatureEntries = BTreeMap<Box<str>, Box<RawValue>>;
 
 impl PartialEq for Features {
     fn eq(&self, other: &Self) -> bool {
-        let is_same = |a: &Entries, b: &Entries| {
+        let is_same = |a: &FeatureEntries, b: &FeatureEntries| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.get() == b.1.get())
         };
         is_same(&self.prompts, &other.prompts)
@@ -49,7 +49,7 @@ impl PartialEq for Features {
 }
 
 impl Features {
-    pub(super) fn of(about: About, prefix: Prefix) -> Self {
+    pub(super) fn of(about: UpstreamInfo, prefix: Prefix) -> Self {
         let supports_tasks = about.capabilities.supports_tasks();
         Self { about, supports_tasks, prefix: Some(prefix), ..Self::default() }
     }
@@ -66,18 +66,18 @@ impl Features {
     }
 
     /// The prompts.
-    pub fn prompts(&self) -> &Entries {
+    pub fn prompts(&self) -> &FeatureEntries {
         &self.prompts
     }
 
     /// The resources. Interfaces of MCP Apps have the target's own URIs, because their names for
     /// callers depend on other targets.
-    pub fn resources(&self) -> &Entries {
+    pub fn resources(&self) -> &FeatureEntries {
         &self.resources
     }
 
     /// The templates of resources.
-    pub fn templates(&self) -> &Entries {
+    pub fn templates(&self) -> &FeatureEntries {
         &self.templates
     }
 
@@ -101,7 +101,7 @@ impl Features {
         &self.about.capabilities
     }
 
-    /// Adds a page of a list and returns the cursor of the next one. Entries without an unambiguous
+    /// Adds a page of a list and returns the cursor of the next one. FeatureEntries without an unambiguous
     /// name are dropped.
     pub(super) fn add_page(
         &mut self,
@@ -109,7 +109,7 @@ impl Features {
         page: &RawValue,
     ) -> Result<Option<String>, Error> {
         let prefix = self.prefix.clone().unwrap_or_default();
-        let shape = || Breach::Shape("a list");
+        let shape = || ProtocolViolation::Shape("a list");
         let (entries, list, key) = match what {
             Catalogue::Tools => return Err(shape().into()),
             Catalogue::Prompts => (&mut self.prompts, "prompts", "name"),
@@ -127,7 +127,7 @@ impl Features {
             }
         }
         if entries.len() > MOST {
-            return Err(Breach::EndlessList.into());
+            return Err(ProtocolViolation::EndlessList.into());
         }
         let cursor = page.find("nextCursor").filter(|raw| raw.get() != "null");
         cursor.map(|raw| serde_json::from_str(raw.get()).map_err(|_| shape().into())).transpose()
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn definition_names_have_the_target_prefix() {
-        let of = |prefix: &str| Features::of(About::default(), Prefix::parse(prefix).unwrap());
+        let of = |prefix: &str| Features::of(UpstreamInfo::default(), Prefix::parse(prefix).unwrap());
         let mut features = of("docs");
         let page = raw(r#"{"prompts":[{"title":"T","name":"a"},{"x":1},5],"nextCursor":"n"}"#);
         let next = features.add_page(Catalogue::Prompts, &page).unwrap();

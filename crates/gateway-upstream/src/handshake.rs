@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    error::{Breach, Error},
+    error::{ProtocolViolation, Error},
     reply::Reply,
 };
 
@@ -19,7 +19,7 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The decision after a response to `server/discover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Negotiation {
     Modern,
     /// The upstream does not know the method; continue with `initialize`.
     Legacy,
@@ -41,7 +41,7 @@ struct UnsupportedVersion<'a> {
 }
 
 /// Evaluates the response to `server/discover`. Only a valid modern response makes a modern server.
-pub(super) fn after_discover(reply: &Reply) -> Verdict {
+pub(super) fn after_discover(reply: &Reply) -> Negotiation {
     let versions = match reply {
         Reply::Result(raw) => {
             read_object::<DiscoverResult<'_>>(raw).map(|result| result.supported_versions)
@@ -50,26 +50,26 @@ pub(super) fn after_discover(reply: &Reply) -> Verdict {
             (code::UNSUPPORTED_PROTOCOL_VERSION, Some(data)) => {
                 read_object::<UnsupportedVersion<'_>>(data).map(|data| data.supported)
             }
-            (code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY, _) => return Verdict::Modern,
-            _ => return Verdict::Legacy,
+            (code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY, _) => return Negotiation::Modern,
+            _ => return Negotiation::Legacy,
         },
     };
-    versions.map_or(Verdict::Legacy, |versions| choose(&versions))
+    versions.map_or(Negotiation::Legacy, |versions| choose(&versions))
 }
 
-fn choose(versions: &[Cow<'_, str>]) -> Verdict {
+fn choose(versions: &[Cow<'_, str>]) -> Negotiation {
     if versions.iter().any(|version| version == MODERN_VERSION) {
-        Verdict::Modern
+        Negotiation::Modern
     } else if versions.iter().any(|version| LEGACY_VERSIONS.contains(&version.as_ref())) {
-        Verdict::Legacy
+        Negotiation::Legacy
     } else {
-        Verdict::Foreign
+        Negotiation::Foreign
     }
 }
 
 /// The self-description of an upstream.
 #[derive(Debug, Clone, Default)]
-pub(super) struct About {
+pub(super) struct UpstreamInfo {
     /// The declared capabilities.
     pub(super) capabilities: Capabilities,
     /// The `instructions` for the model.
@@ -78,7 +78,7 @@ pub(super) struct About {
     pub(super) info: Option<Arc<RawValue>>,
 }
 
-impl About {
+impl UpstreamInfo {
     /// Reads the response to `server/discover` or `initialize`.
     pub(super) fn of_reply(reply: &Reply) -> Option<Self> {
         #[derive(Deserialize)]
@@ -112,9 +112,9 @@ struct InitializeResult<'a> {
 /// Evaluates the response to `initialize` and returns the negotiated version.
 pub(super) fn after_initialize(reply: Reply) -> Result<&'static str, Error> {
     let raw: Box<RawValue> = reply.into_result()?;
-    let result: InitializeResult<'_> = read_object(&raw).ok_or(Breach::Shape("initialize"))?;
+    let result: InitializeResult<'_> = read_object(&raw).ok_or(ProtocolViolation::Shape("initialize"))?;
     let known = LEGACY_VERSIONS.into_iter().find(|version| *version == result.protocol_version);
-    known.ok_or_else(|| Breach::NoCommonVersion.into())
+    known.ok_or_else(|| ProtocolViolation::NoCommonVersion.into())
 }
 
 #[cfg(test)]
@@ -139,17 +139,17 @@ mod tests {
             )
         };
         for (outcome, verdict) in [
-            (r#""result":{"supportedVersions":["2026-07-28","x"]}"#.into(), Verdict::Modern),
-            (r#""result":{"supportedVersions":["2025-06-18"]}"#.into(), Verdict::Legacy),
-            (r#""result":{"supportedVersions":["2031-01-01"]}"#.into(), Verdict::Foreign),
-            (r#""result":{}"#.into(), Verdict::Legacy),
-            (r#""result":[["2026-07-28"]]"#.into(), Verdict::Legacy),
-            (r#""error":{"code":-32601,"message":"?"}"#.into(), Verdict::Legacy),
-            (r#""error":{"code":-32000,"message":"?"}"#.into(), Verdict::Legacy),
-            (r#""error":{"code":-32020,"message":"?"}"#.into(), Verdict::Modern),
-            (r#""error":{"code":-32022,"message":"?"}"#.into(), Verdict::Legacy),
-            (unsupported(r#"["2027-01-01","2025-11-25"]"#), Verdict::Legacy),
-            (unsupported(r#"["2027-01-01"]"#), Verdict::Foreign),
+            (r#""result":{"supportedVersions":["2026-07-28","x"]}"#.into(), Negotiation::Modern),
+            (r#""result":{"supportedVersions":["2025-06-18"]}"#.into(), Negotiation::Legacy),
+            (r#""result":{"supportedVersions":["2031-01-01"]}"#.into(), Negotiation::Foreign),
+            (r#""result":{}"#.into(), Negotiation::Legacy),
+            (r#""result":[["2026-07-28"]]"#.into(), Negotiation::Legacy),
+            (r#""error":{"code":-32601,"message":"?"}"#.into(), Negotiation::Legacy),
+            (r#""error":{"code":-32000,"message":"?"}"#.into(), Negotiation::Legacy),
+            (r#""error":{"code":-32020,"message":"?"}"#.into(), Negotiation::Modern),
+            (r#""error":{"code":-32022,"message":"?"}"#.into(), Negotiation::Legacy),
+            (unsupported(r#"["2027-01-01","2025-11-25"]"#), Negotiation::Legacy),
+            (unsupported(r#"["2027-01-01"]"#), Negotiation::Foreign),
         ] {
             assert_eq!(after_discover(&reply(&outcome)), verdict, "{outcome}");
         }
@@ -162,7 +162,7 @@ mod tests {
         };
         assert_eq!(version("2025-03-26").unwrap(), "2025-03-26");
         let error = version("2031-01-01").unwrap_err();
-        assert!(matches!(error, Error::Protocol { what: Breach::NoCommonVersion }));
+        assert!(matches!(error, Error::Protocol { what: ProtocolViolation::NoCommonVersion }));
         let error = after_initialize(reply(r#""error":{"code":-5,"message":"m"}"#)).unwrap_err();
         assert!(matches!(error, Error::Rpc { code: -5, .. }));
     }

@@ -8,19 +8,19 @@
 mod answer;
 mod auth;
 mod cancel;
-mod check;
+mod health_check;
 mod client;
 mod connector;
-mod dial;
-mod doubt;
-mod ear;
+mod address_filter;
+mod renegotiation;
+mod message_sink;
 mod headers;
 mod http_sse;
 mod listen;
-mod own;
+mod caller_sessions;
 mod resume;
 mod session;
-mod way;
+mod transport;
 
 use std::{
     sync::{
@@ -42,21 +42,21 @@ use tokio::time::timeout;
 use self::{
     answer::Answer,
     cancel::CancelOnDrop,
-    ear::Ear,
-    own::{Lease, OwnSessions},
+    message_sink::MessageSink,
+    caller_sessions::{Lease, CallerSessions},
     session::Session,
 };
 pub(super) use self::{
     answer::{Expected, read_one},
     client::InvalidAddress,
-    way::{OnBehalf, Way},
+    transport::{Subject, Transport},
 };
 pub use self::{client::Client, connector::Connector};
 use super::{
-    announce::Announcer,
-    attempt::Attempts,
-    error::{Breach, Error, Phase},
-    handshake::{self, About, Verdict},
+    events::EventPublisher,
+    single_flight::SingleFlight,
+    error::{ProtocolViolation, Error, Phase},
+    handshake::{self, UpstreamInfo, Negotiation},
     message::{self, Outgoing},
     reply::Reply,
     routing::TargetId,
@@ -67,12 +67,12 @@ use crate::TransportConfig;
 /// One upstream over HTTP.
 #[derive(Debug)]
 pub(super) struct HttpLink {
-    way: Arc<Way>,
+    transport: Arc<Transport>,
     session: ArcSwapOption<Session>,
-    own: OwnSessions,
-    about: ArcSwapOption<About>,
+    own: CallerSessions,
+    about: ArcSwapOption<UpstreamInfo>,
     next_id: AtomicU64,
-    handshakes: Attempts,
+    handshakes: SingleFlight,
 }
 
 /// The headers that mirror parts of a request.
@@ -81,19 +81,19 @@ type Mirrored<'a> = &'a [(HeaderName, HeaderValue)];
 impl HttpLink {
     /// Creates a link without connecting. Must be called inside a Tokio runtime.
     pub(super) fn new(
-        announcer: Arc<Announcer>,
+        announcer: Arc<EventPublisher>,
         server: TargetId,
         transport: &TransportConfig,
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {
-        let way = Way::new(server, announcer, transport, shared)?;
+        let transport = Transport::new(server, announcer, transport, shared)?;
         Ok(Self {
-            own: OwnSessions::new(way.client.limits().sessions),
-            way: Arc::new(way),
+            own: CallerSessions::new(transport.client.limits().sessions),
+            transport: Arc::new(transport),
             session: ArcSwapOption::empty(),
             about: ArcSwapOption::empty(),
             next_id: AtomicU64::new(1),
-            handshakes: Attempts::default(),
+            handshakes: SingleFlight::default(),
         })
     }
 
@@ -103,7 +103,7 @@ impl HttpLink {
     }
 
     /// The self-description of the upstream.
-    pub(super) fn about(&self) -> Option<Arc<About>> {
+    pub(super) fn about(&self) -> Option<Arc<UpstreamInfo>> {
         self.about.load_full()
     }
 
@@ -115,8 +115,8 @@ impl HttpLink {
         outgoing: &Outgoing<'_>,
         mirrored: Mirrored<'_>,
     ) -> Result<(Reply, Era), Error> {
-        let caller = self.way.caller(outgoing)?;
-        let before = |error: Error| error.before_request(&self.way.server);
+        let caller = self.transport.caller(outgoing)?;
+        let before = |error: Error| error.before_request(&self.transport.server);
         let mut lease = self.lease_for(outgoing, &caller).await.map_err(before)?;
         let opened = self.session_for(outgoing, (lease.as_ref(), &caller)).await;
         let session = opened.map_err(before)?;
@@ -124,7 +124,7 @@ impl HttpLink {
         if let (Some(lease), Ok(_)) = (&mut lease, &answer) {
             lease.over();
         }
-        if doubt::must_start_over(session.era, outgoing, &answer) {
+        if renegotiation::must_renegotiate(session.era, outgoing, &answer) {
             let is_gone = session.is_gone(&answer);
             if self.forget(&session) && answer.is_ok() && !is_gone {
                 self.end_when_unused(&session);
@@ -155,8 +155,8 @@ impl HttpLink {
     /// Ends a session whose state the upstream may still keep.
     fn end_in_background(&self, session: &Session) {
         if session.has_id {
-            let request = self.way.address.delete(session.headers.clone());
-            self.way.send_in_background(request, session.on_behalf(), ());
+            let request = self.transport.address.delete(session.headers.clone());
+            self.transport.send_in_background(request, session.subject(), ());
         }
     }
 
@@ -166,19 +166,19 @@ impl HttpLink {
         if !session.has_id {
             return;
         }
-        let request = self.way.address.delete(session.headers.clone());
-        let (way, on_behalf) = (Arc::clone(&self.way), session.on_behalf());
+        let request = self.transport.address.delete(session.headers.clone());
+        let (transport, subject) = (Arc::clone(&self.transport), session.subject());
         let unused = session.ended();
         tokio::spawn(async move {
             unused.cancelled().await;
-            way.send_in_background(request, on_behalf, ());
+            transport.send_in_background(request, subject, ());
         });
     }
 
     /// Forwards a notification of a caller's session to its upstream session, if there is one.
-    pub(super) fn tell_session(&self, id: &str, method: &str) {
+    pub(super) fn notify_session(&self, id: &str, method: &str) {
         if let Some(session) = self.own.find(id) {
-            self.way.post_in_background(&session, jsonrpc::notification(method, None), ());
+            self.transport.post_in_background(&session, jsonrpc::notification(method, None), ());
         }
     }
 
@@ -193,7 +193,7 @@ impl HttpLink {
     async fn lease_for(
         &self,
         outgoing: &Outgoing<'_>,
-        caller: &OnBehalf,
+        caller: &Subject,
     ) -> Result<Option<Lease<'_>>, Error> {
         let Some(request) = outgoing.request() else { return Ok(None) };
         for id in self.own.take_abandoned() {
@@ -207,16 +207,16 @@ impl HttpLink {
     async fn session_for(
         &self,
         outgoing: &Outgoing<'_>,
-        (lease, caller): (Option<&Lease<'_>>, &OnBehalf),
+        (lease, caller): (Option<&Lease<'_>>, &Subject),
     ) -> Result<Arc<Session>, Error> {
         let shared = self.session().await?;
         let Some(request) = outgoing.request() else { return Ok(shared) };
         let id = request.context.session.as_ref().or(lease.map(Lease::id)).cloned();
         // A request without a subject must not use the session of a caller.
-        let in_its_name = || caller.as_ref().filter(|_| shared.is_legacy()).map(own::id_of);
+        let in_its_name = || caller.as_ref().filter(|_| shared.is_legacy()).map(caller_sessions::id_of);
         let session = match id.or_else(in_its_name) {
             Some(id) => {
-                Box::pin(own::session(self, &shared, (&id, request.context, caller))).await?
+                Box::pin(caller_sessions::session(self, &shared, (&id, request.context, caller))).await?
             }
             None => shared,
         };
@@ -237,29 +237,29 @@ impl HttpLink {
             self.session.store(Some(Arc::clone(&session)));
             Ok(session)
         });
-        self.handshakes.make(&self.way.server, || self.session.load_full(), attempt).await
+        self.handshakes.make(&self.transport.server, || self.session.load_full(), attempt).await
     }
 
     /// Detects the era, and performs the handshake of a legacy upstream.
     async fn open(&self) -> Result<Session, Error> {
-        let limit_ms = self.way.client.limits().list_timeout_ms;
+        let limit_ms = self.transport.client.limits().list_timeout_ms;
         let opened = timeout(Duration::from_millis(limit_ms), async {
-            let modern = Session::modern(&self.way.address.headers);
+            let modern = Session::modern(&self.transport.address.headers);
             let answer = self.exchange(&modern, &Outgoing::Discover, &[]).await;
             let about = answer.as_ref().ok().and_then(|answer| answer.reply.as_ref());
-            let about = about.and_then(About::of_reply);
-            match doubt::verdict(answer)? {
-                Verdict::Modern => {
+            let about = about.and_then(UpstreamInfo::of_reply);
+            match renegotiation::verdict(answer)? {
+                Negotiation::Modern => {
                     self.about.store(about.map(Arc::new));
                     Ok(modern)
                 }
-                Verdict::Legacy => {
+                Negotiation::Legacy => {
                     let opened = self.initialize("{}", &None).await;
                     let (session, about) = self.named(opened).await?;
                     self.about.store(about.map(Arc::new));
                     Ok(session)
                 }
-                Verdict::Foreign => Err(Breach::NoCommonVersion.into()),
+                Negotiation::Foreign => Err(ProtocolViolation::NoCommonVersion.into()),
             }
         });
         opened.await.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms: limit_ms }))
@@ -268,10 +268,10 @@ impl HttpLink {
     /// Replaces the status of a rejected `initialize` by the name of an unsupported transport.
     async fn named<T>(&self, opened: Result<T, Error>) -> Result<T, Error> {
         let is_rejected = matches!(opened,
-            Err(Error::Protocol { what: Breach::Status(status) }) if (400..500).contains(&status));
-        let headers = &self.way.address.headers;
-        if is_rejected && http_sse::is_spoken(&self.way, headers, &None).await {
-            return Err(Breach::HttpSse.into());
+            Err(Error::Protocol { what: ProtocolViolation::Status(status) }) if (400..500).contains(&status));
+        let headers = &self.transport.address.headers;
+        if is_rejected && http_sse::is_spoken(&self.transport, headers, &None).await {
+            return Err(ProtocolViolation::HttpSse.into());
         }
         opened
     }
@@ -280,20 +280,20 @@ impl HttpLink {
     async fn initialize(
         &self,
         capabilities: &str,
-        on_behalf: &OnBehalf,
-    ) -> Result<(Session, Option<About>), Error> {
-        let before = Session::before_initialize(&self.way.address.headers);
-        before.act_for(on_behalf);
+        subject: &Subject,
+    ) -> Result<(Session, Option<UpstreamInfo>), Error> {
+        let before = Session::before_initialize(&self.transport.address.headers);
+        before.set_subject(subject);
         let initialize = Outgoing::Initialize { capabilities };
         let mut answer = self.exchange(&before, &initialize, &[]).await?;
         let id = answer.session_id.take();
         let reply = answer.into_reply()?;
-        let about = About::of_reply(&reply);
+        let about = UpstreamInfo::of_reply(&reply);
         let version = handshake::after_initialize(reply)?;
-        let session = Session::legacy(&self.way.address.headers, version, id);
-        session.act_for(on_behalf);
-        let request = self.way.address.post(session.headers.clone(), message::initialized());
-        let status = answer::acknowledgement(self.way.send(request, on_behalf).await?).await?;
+        let session = Session::legacy(&self.transport.address.headers, version, id);
+        session.set_subject(subject);
+        let request = self.transport.address.post(session.headers.clone(), message::initialized());
+        let status = answer::acknowledgement(self.transport.send(request, subject).await?).await?;
         if status.is_success() { Ok((session, about)) } else { Err(answer::no(status)) }
     }
 
@@ -309,21 +309,21 @@ impl HttpLink {
         let headers = request_headers(session, outgoing, mirrored);
         let body = Bytes::from(outgoing.write(id, session.era));
         let cancellable = outgoing.is_cancellable().then_some(id);
-        let cancel = CancelOnDrop { way: &self.way, session, id: cancellable };
-        let side = outgoing.request().and_then(|request| request.side);
-        let _present = session.enter(side);
-        let on_behalf = self.way.on_behalf(session, outgoing);
-        let mut request = self.way.address.post(headers, body);
-        if let Some(departure) = outgoing.departure() {
-            request.body_mut().departs(departure);
+        let cancel = CancelOnDrop { transport: &self.transport, session, id: cancellable };
+        let channel = outgoing.request().and_then(|request| request.channel);
+        let _present = session.enter(channel);
+        let subject = self.transport.subject(session, outgoing);
+        let mut request = self.transport.address.post(headers, body);
+        if let Some(send_state) = outgoing.send_state() {
+            request.body_mut().track(send_state);
         }
-        let response = self.way.send(request, &on_behalf).await?;
-        let limit_bytes = self.way.client.limits().response_bytes;
-        let ear = Ear { way: &self.way, session, side };
+        let response = self.transport.send(request, &subject).await?;
+        let limit_bytes = self.transport.client.limits().response_bytes;
+        let sink = MessageSink { transport: &self.transport, session, channel };
         let request = outgoing.request();
         let buffered = request.and_then(|request| request.context.buffered.as_deref());
         let expected = Expected { id, limit_bytes, buffered };
-        let answer = answer::read(response, expected, ear).await;
+        let answer = answer::read(response, expected, sink).await;
         cancel.disarm();
         answer
     }
@@ -337,8 +337,8 @@ impl HttpLink {
     pub(super) async fn close(&self) {
         let sessions = self.own.drain().into_iter().chain(self.session.swap(None));
         let farewells = sessions.filter(|session| session.has_id).map(async |session| {
-            let request = self.way.address.delete(session.headers.clone());
-            self.way.send(request, &session.on_behalf()).await
+            let request = self.transport.address.delete(session.headers.clone());
+            self.transport.send(request, &session.subject()).await
         });
         let all = futures_util::future::join_all(farewells);
         let _ = timeout(Duration::from_secs(1), all).await;

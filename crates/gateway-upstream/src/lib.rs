@@ -4,28 +4,28 @@
 //! [`Permit`](gateway_policy::Permit).
 
 mod a2a;
-mod announce;
-mod attempt;
+mod events;
+mod single_flight;
 mod breaker;
 mod definitions;
-mod departure;
+mod send_state;
 mod error;
 mod features;
-mod gate;
+mod concurrency;
 #[cfg(target_os = "linux")]
 pub mod guard;
 mod handshake;
 mod http;
-mod lanes;
+mod workers;
 mod link;
 mod message;
 mod reply;
 mod request;
-mod roster;
+mod target_set;
 mod routing;
 mod secret;
 mod settings;
-mod side;
+mod client_channel;
 mod start;
 mod stdio;
 mod subscriptions;
@@ -33,7 +33,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod timing;
-mod visit;
+mod in_flight;
 
 use std::sync::Arc;
 
@@ -47,31 +47,31 @@ use tokio_util::{
 };
 
 pub use self::{
-    announce::{Announcement, News},
-    breaker::Open,
+    events::{UpstreamEvent, UpstreamChange},
+    breaker::CircuitOpen,
     definitions::{Definitions, Tools, interfaces_in},
-    error::{Breach, Crowded, Error, NoCredentials, NoToken, NoTurn, Phase},
-    features::{Entries, Features, renamed},
-    gate::{Load, Overloaded},
+    error::{ProtocolViolation, ChildLimitReached, Error, MissingToken, TokenError, CallNotStarted, Phase},
+    features::{FeatureEntries, Features, renamed},
+    concurrency::{Load, LimitReached},
     http::{Client, Connector},
-    lanes::Lanes,
-    request::{Context, Request},
+    workers::WorkerRuntimes,
+    request::{RequestContext, Request},
     routing::{Route, Routing, TargetId},
-    secret::{SecretSource, UnusableSecret, redact_url},
+    secret::{SecretSource, SecretError, redact_url},
     settings::{
         Addresses, AuthConfig, ChildLimits, ClientAuthentication, Grant, TargetConfig,
         TransportConfig, UpstreamLimits,
     },
-    side::{Answered, Meanwhile, Question, Side},
+    client_channel::{ClientAnswer, InterimMessage, ClientRequest, ClientChannel},
     stdio::{Line, Lines, id_at_ends, on_one_line},
-    subscriptions::Subscribed,
+    subscriptions::Subscription,
     target::{TargetHealth, TargetState},
 };
-use self::{roster::Roster, target::Target, timing::Timing};
+use self::{target_set::TargetSet, target::Target, timing::Timing};
 
 /// The prefix and the exposure of a target's prompts and resources.
 #[derive(Debug, Clone)]
-pub struct Showing {
+pub struct FeatureExposure {
     /// The prefix of its names.
     pub prefix: Prefix,
     /// The exposed features. `None`: as registered.
@@ -81,7 +81,7 @@ pub struct Showing {
 /// All configured targets.
 #[derive(Debug)]
 pub struct Upstreams {
-    roster: Roster,
+    targets: TargetSet,
     tasks: TaskTracker,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
@@ -95,16 +95,16 @@ impl Upstreams {
 
     fn start_with(targets: &[TargetConfig], limits: UpstreamLimits, timing: Timing) -> Arc<Self> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let roster = Roster::new(timing, tasks.clone(), stop.clone());
-        roster.configure(targets, limits);
+        let target_set = TargetSet::new(timing, tasks.clone(), stop.clone());
+        target_set.configure(targets, limits);
         let stop_on_drop = stop.clone().drop_guard();
-        Arc::new(Self { roster, tasks, stop, _stop_on_drop: stop_on_drop })
+        Arc::new(Self { targets: target_set, tasks, stop, _stop_on_drop: stop_on_drop })
     }
 
     /// Replaces the targets. Unchanged targets keep running; removed ones finish their requests.
     /// Must be called inside a Tokio runtime.
     pub fn configure(&self, targets: &[TargetConfig], limits: UpstreamLimits) {
-        self.roster.configure(targets, limits);
+        self.targets.configure(targets, limits);
     }
 
     /// Sends a caller's request. Dropping the future cancels the request at the upstream too.
@@ -118,82 +118,82 @@ impl Upstreams {
     }
 
     fn target(&self, server: &Key) -> Result<Arc<Target>, Error> {
-        self.roster.find(server)
+        self.targets.find(server)
     }
 
     /// Subscribes a caller to a resource until the returned guard is dropped. Updates are announced.
-    pub fn watch(&self, permit: Permit, principal: &QuotaKey) -> Result<Subscribed, Error> {
+    pub fn watch(&self, permit: Permit, quota_key: &QuotaKey) -> Result<Subscription, Error> {
         let target = self.target(permit.server())?;
-        Ok(target.subscriptions().watch(permit.into_subject(), principal)?)
+        Ok(target.subscriptions().watch(permit.into_subject(), quota_key)?)
     }
 
     /// Subscribes to the changes that upstreams announce.
-    pub fn announcements(&self) -> broadcast::Receiver<Announcement> {
-        self.roster.board.subscribe()
+    pub fn announcements(&self) -> broadcast::Receiver<UpstreamEvent> {
+        self.targets.board.subscribe()
     }
 
     /// The prefix and the exposure of a server's prompts and resources, if it has a target.
-    pub fn showing(&self, server: &Key) -> Option<Showing> {
-        let config = self.roster.config(server)?;
-        Some(Showing { prefix: config.prefix.clone(), exposes: config.exposes.clone() })
+    pub fn feature_exposure(&self, server: &Key) -> Option<FeatureExposure> {
+        let config = self.targets.config(server)?;
+        Some(FeatureExposure { prefix: config.prefix.clone(), exposes: config.exposes.clone() })
     }
 
     /// Forwards a notification of a caller's session to the upstream sessions that were opened for
     /// it.
-    pub fn tell_session(&self, id: &str, method: &str) {
-        for target in self.roster.running() {
-            target.tell_session(id, method);
+    pub fn notify_session(&self, id: &str, method: &str) {
+        for target in self.targets.running() {
+            target.notify_session(id, method);
         }
     }
 
     /// Ends the upstream sessions that were opened for a caller's session.
     pub fn end_session(&self, id: &str) {
-        for target in self.roster.running() {
+        for target in self.targets.running() {
             target.end_session(id);
         }
     }
 
     /// The definitions of all targets. The value changes only when a list did.
     pub fn definitions(&self) -> watch::Receiver<Arc<Definitions>> {
-        self.roster.definitions()
+        self.targets.definitions()
     }
 
     /// The health of each target in the order of the keys.
     pub fn health(&self) -> Vec<TargetHealth> {
-        self.roster.health()
+        self.targets.health()
     }
 
     /// The target of a registered server or agent version.
     pub fn route(&self, server: &Key) -> Option<Route> {
-        self.roster.route(server)
+        self.targets.route(server)
     }
 
     /// Whether the target of a registered server is up. `None`: the server has no target, or none
     /// that was started.
     pub fn is_up(&self, server: &Key) -> Option<bool> {
-        self.roster.is_up(server)
+        self.targets.is_up(server)
     }
 
     /// Requests a check of a target. `Some(false)`: the target is stopped. `None`: there is no such
     /// target.
     pub fn check(&self, target: &TargetId) -> Option<bool> {
-        self.roster.check(target)
+        self.targets.check(target)
     }
 
     /// Stops a target until it is started again. Running requests finish. Returns whether the
     /// target exists.
     pub fn stop(&self, target: &TargetId) -> bool {
-        self.roster.stop(target)
+        self.targets.stop(target)
     }
 
     /// Starts a stopped target. Returns whether the target exists.
     pub fn start_again(&self, target: &TargetId) -> bool {
-        self.roster.start(target)
+        self.targets.start(target)
     }
 
     /// Leaves a target without `autoStart` unconnected until its first call.
     pub fn rest(&self, target: &TargetId) {
-        self.roster.rest(target);
+        self.targets.rest(target);
     }
 
     /// Stops all background tasks and child processes. New calls are rejected. Running calls over

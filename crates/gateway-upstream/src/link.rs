@@ -10,9 +10,9 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     a2a::AgentLink,
-    announce::Announcer,
+    events::EventPublisher,
     error::{Error, Phase},
-    handshake::About,
+    handshake::UpstreamInfo,
     http::{Client, HttpLink},
     message::Outgoing,
     reply::Reply,
@@ -42,7 +42,7 @@ impl Link {
         start: &Start<'_>,
         client: &Client,
         tasks: &TaskTracker,
-        announcer: &Arc<Announcer>,
+        announcer: &Arc<EventPublisher>,
     ) -> Self {
         let server = start.config.server.clone();
         match &start.config.transport {
@@ -87,7 +87,7 @@ impl Link {
     }
 
     /// The self-description of the upstream.
-    pub(super) fn about(&self) -> About {
+    pub(super) fn about(&self) -> UpstreamInfo {
         let about = match self {
             Self::Http(link) => link.about(),
             Self::Stdio(link) => link.about(),
@@ -106,9 +106,9 @@ impl Link {
     }
 
     /// Forwards a notification of a caller's session to its upstream session, if there is one.
-    pub(super) fn tell_session(&self, id: &str, method: &str) {
+    pub(super) fn notify_session(&self, id: &str, method: &str) {
         if let Self::Http(link) = self {
-            link.tell_session(id, method);
+            link.notify_session(id, method);
         }
     }
 

@@ -12,7 +12,7 @@ use gateway_protocol::{
 };
 use serde_json::value::RawValue;
 
-use super::{departure::Departure, request::Request, side::Answered};
+use super::{send_state::SendState, request::Request, client_channel::ClientAnswer};
 
 /// The kinds of lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,7 +38,7 @@ impl Catalogue {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Outgoing<'a> {
     /// A caller's request about a subject, with the state to update when it is sent.
-    Asked { subject: &'a str, request: Request<'a>, departure: Option<&'a Departure> },
+    Asked { subject: &'a str, request: Request<'a>, send_state: Option<&'a SendState> },
     /// A page of a list.
     List { what: Catalogue, cursor: Option<&'a str> },
     /// `server/discover`.
@@ -110,7 +110,7 @@ pub(super) fn answer(request: &jsonrpc::Request<'_>) -> Bytes {
 }
 
 /// The response of a caller to a server's request.
-pub(super) fn answered(id: Id<'_>, answered: &Answered) -> Bytes {
+pub(super) fn answered(id: Id<'_>, answered: &ClientAnswer) -> Bytes {
     match answered {
         Ok(result) => jsonrpc::result(id, result.get()),
         Err(error) => jsonrpc::error(Some(id), &error.object()),
@@ -147,9 +147,9 @@ impl<'a> Outgoing<'a> {
     }
 
     /// The state to update when the message is sent.
-    pub(super) fn departure(&self) -> Option<&'a Departure> {
+    pub(super) fn send_state(&self) -> Option<&'a SendState> {
         match self {
-            Self::Asked { departure, .. } => *departure,
+            Self::Asked { send_state, .. } => *send_state,
             _ => None,
         }
     }

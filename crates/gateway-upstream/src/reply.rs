@@ -10,7 +10,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::{
-    error::{Breach, Error},
+    error::{ProtocolViolation, Error},
     request::Request,
 };
 
@@ -35,11 +35,11 @@ pub(super) fn read_result(
     request: &Request<'_>,
 ) -> Result<RawResult, Error> {
     let method = request.method;
-    let steering: Steering<'_> = read_object(&result).ok_or(Breach::Shape(method.as_str()))?;
+    let steering: Steering<'_> = read_object(&result).ok_or(ProtocolViolation::Shape(method.as_str()))?;
     let result_type = match steering.result_type.as_deref() {
         None if steering.task.is_some_and(is_task) && method == Method::CallTool => {
             if !request.begins_task() {
-                return Err(Breach::ResultType.into());
+                return Err(ProtocolViolation::ResultType.into());
             }
             ResultType::Task
         }
@@ -47,7 +47,7 @@ pub(super) fn read_result(
         Some("complete") => ResultType::Complete,
         Some("input_required") if method.may_need_input() => ResultType::InputRequired,
         Some("task") if request.context.capabilities.has_extension(TASKS) => ResultType::Task,
-        Some(_) => return Err(Breach::ResultType.into()),
+        Some(_) => return Err(ProtocolViolation::ResultType.into()),
     };
     let is_error = steering.is_error.unwrap_or(false);
     let has_meta = steering.meta.is_some();
@@ -94,8 +94,8 @@ impl Reply {
 impl From<RpcError> for Error {
     fn from(RpcError { code, message, data }: RpcError) -> Self {
         match code {
-            code::HEADER_MISMATCH => Breach::HeadersRefused.into(),
-            code::UNSUPPORTED_PROTOCOL_VERSION => Breach::NoCommonVersion.into(),
+            code::HEADER_MISMATCH => ProtocolViolation::HeadersRefused.into(),
+            code::UNSUPPORTED_PROTOCOL_VERSION => ProtocolViolation::NoCommonVersion.into(),
             _ => Self::Rpc { code, message, data },
         }
     }
@@ -106,16 +106,16 @@ mod tests {
     use gateway_protocol::mcp::Method;
 
     use super::*;
-    use crate::request::Context;
+    use crate::request::RequestContext;
 
-    fn read_for(method: Method, text: &str, context: &Context) -> Result<RawResult, Error> {
+    fn read_for(method: Method, text: &str, context: &RequestContext) -> Result<RawResult, Error> {
         let request = Request::plain(method, &[], context);
         let raw = RawValue::from_string(text.to_owned()).unwrap();
         read_result(raw, Era::Modern, &request)
     }
 
     fn read(text: &str) -> Result<RawResult, Error> {
-        read_for(Method::CallTool, text, &Context::default())
+        read_for(Method::CallTool, text, &RequestContext::default())
     }
 
     #[test]
@@ -141,16 +141,16 @@ mod tests {
             r#"{"isError":true,"isError":false}"#,
         ] {
             let error = read(text).unwrap_err();
-            assert!(matches!(error, Error::Protocol { what: Breach::Shape(_) }), "{text}");
+            assert!(matches!(error, Error::Protocol { what: ProtocolViolation::Shape(_) }), "{text}");
         }
         let (task, input) = (r#"{"resultType":"task"}"#, r#"{"resultType":"input_required"}"#);
         let error = read(task).unwrap_err();
-        assert!(matches!(error, Error::Protocol { what: Breach::ResultType }));
-        let error = read_for(Method::Complete, input, &Context::default()).unwrap_err();
-        assert!(matches!(error, Error::Protocol { what: Breach::ResultType }));
+        assert!(matches!(error, Error::Protocol { what: ProtocolViolation::ResultType }));
+        let error = read_for(Method::Complete, input, &RequestContext::default()).unwrap_err();
+        assert!(matches!(error, Error::Protocol { what: ProtocolViolation::ResultType }));
         let declared = format!(r#"{{"extensions":{{"{TASKS}":{{}}}}}}"#);
         let capabilities = (&*RawValue::from_string(declared).unwrap()).into();
-        let context = Context { capabilities, ..Context::default() };
+        let context = RequestContext { capabilities, ..RequestContext::default() };
         let result = read_for(Method::CallTool, task, &context).unwrap();
         assert_eq!(result.result_type, ResultType::Task);
     }

@@ -9,7 +9,7 @@ use gateway_protocol::{
 };
 use serde_json::value::RawValue;
 
-use super::Side;
+use super::ClientChannel;
 
 /// A request of a caller. The permit names its subject.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ pub struct Request<'a> {
     /// The other parameters, without the subject and `_meta`.
     pub params: &'a [Param],
     /// The context of the caller.
-    pub context: &'a Context,
+    pub context: &'a RequestContext,
     /// Whether the request is registered as idempotent.
     pub is_repeatable: bool,
     /// The timeout. `None`: the timeout of all calls.
@@ -29,9 +29,9 @@ pub struct Request<'a> {
     /// The trace context for the upstream.
     pub trace: &'a TraceContext,
     /// The channel to the caller during the request.
-    pub side: Option<&'a Side>,
+    pub channel: Option<&'a ClientChannel>,
     /// The key of the quotas that the request uses.
-    pub principal: &'a QuotaKey,
+    pub quota_key: &'a QuotaKey,
 }
 
 impl<'a> Request<'a> {
@@ -42,17 +42,17 @@ impl<'a> Request<'a> {
     }
 
     /// Creates a request of the gateway itself.
-    pub(super) fn plain(method: Method, params: &'a [Param], context: &'a Context) -> Self {
+    pub(super) fn plain(method: Method, params: &'a [Param], context: &'a RequestContext) -> Self {
         let trace = &context.trace;
-        let (arguments, is_repeatable, side, timeout) = (None, false, None, None);
-        let principal = &None;
-        Self { method, arguments, params, context, is_repeatable, timeout, trace, side, principal }
+        let (arguments, is_repeatable, channel, timeout) = (None, false, None, None);
+        let quota_key = &None;
+        Self { method, arguments, params, context, is_repeatable, timeout, trace, channel, quota_key }
     }
 }
 
 /// The context of a caller.
 #[derive(Debug, Clone, Default)]
-pub struct Context {
+pub struct RequestContext {
     /// The capabilities of the client.
     pub capabilities: Capabilities,
     /// The lowest severity of wanted log messages, as a JSON string.
@@ -74,7 +74,7 @@ pub struct Context {
     pub buffered: Option<Arc<BufferReservation>>,
 }
 
-impl Context {
+impl RequestContext {
     /// Reserves memory for a part of a result.
     pub fn buffer(&self, bytes: usize) -> Result<(), QuotaExceeded> {
         self.buffered.as_ref().map_or(Ok(()), |buffered| buffered.grow(bytes))

@@ -28,7 +28,7 @@ enum Place {
 /// An unreadable or invalid secret file. The message omits its content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot use the secret file {}: {reason}", .file.display())]
-pub struct UnusableSecret {
+pub struct SecretError {
     file: PathBuf,
     reason: String,
 }
@@ -55,11 +55,11 @@ impl SecretSource {
     }
 
     /// Reads the current secret. Blocks.
-    pub fn read(&self) -> Result<String, UnusableSecret> {
+    pub fn read(&self) -> Result<String, SecretError> {
         match &self.place {
             Place::Text(text) => Ok(format!("{}{text}", self.prefix)),
             Place::File(file) => {
-                let invalid = |reason| UnusableSecret { file: file.clone(), reason };
+                let invalid = |reason| SecretError { file: file.clone(), reason };
                 read_file(file).map(|text| format!("{}{text}", self.prefix)).map_err(invalid)
             }
         }

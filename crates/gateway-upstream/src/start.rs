@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    announce::Board, definitions::Definitions, subscriptions::Subscriptions, timing::Timing,
+    events::EventBus, definitions::Definitions, subscriptions::Subscriptions, timing::Timing,
 };
 use crate::{TargetConfig, UpstreamLimits};
 
@@ -17,6 +17,6 @@ pub(super) struct Start<'a> {
     pub(super) timing: Timing,
     pub(super) stop: &'a CancellationToken,
     pub(super) publish: &'a Arc<watch::Sender<Arc<Definitions>>>,
-    pub(super) board: &'a Board,
+    pub(super) board: &'a EventBus,
     pub(super) subscriptions: &'a Arc<Subscriptions>,
 }

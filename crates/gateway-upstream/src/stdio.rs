@@ -5,10 +5,10 @@
 
 mod child;
 mod connection;
-mod former;
+mod former_calls;
 mod lines;
 mod log;
-mod own;
+mod caller_children;
 mod questions;
 mod supervisor;
 mod text;
@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use self::{
     connection::Connection,
-    own::OwnChildren,
+    caller_children::CallerChildren,
     supervisor::{Plan, Supervisor},
 };
 pub use self::{
@@ -30,9 +30,9 @@ pub use self::{
     text::{id_at_ends, on_one_line},
 };
 use super::{
-    announce::Announcer,
+    events::EventPublisher,
     error::{Error, Phase},
-    handshake::About,
+    handshake::UpstreamInfo,
     message::Outgoing,
     reply::Reply,
     routing::TargetId,
@@ -57,13 +57,13 @@ enum Status {
 pub(super) struct StdioLink {
     server: TargetId,
     status: watch::Receiver<Status>,
-    own: Option<OwnChildren>,
+    own: Option<CallerChildren>,
     connect_timeout_ms: u64,
 }
 
 impl StdioLink {
     /// Starts the child and returns its link.
-    pub(super) fn start(start: &Start<'_>, announcer: Arc<Announcer>, tasks: &TaskTracker) -> Self {
+    pub(super) fn start(start: &Start<'_>, announcer: Arc<EventPublisher>, tasks: &TaskTracker) -> Self {
         let (report, status) = watch::channel(Status::Starting);
         let plan = Arc::new(Plan::new(start, announcer));
         let most = match start.config.transport {
@@ -71,7 +71,7 @@ impl StdioLink {
             TransportConfig::Http { .. } => None,
         };
         let place = (tasks.clone(), start.stop.clone());
-        let own = most.map(|most| OwnChildren::new(Arc::clone(&plan), most, place));
+        let own = most.map(|most| CallerChildren::new(Arc::clone(&plan), most, place));
         tasks.spawn(Supervisor::new(plan, report).run(start.stop.clone()));
         Self {
             server: start.config.server.clone(),
@@ -102,7 +102,7 @@ impl StdioLink {
     }
 
     /// The self-description of the child.
-    pub(super) fn about(&self) -> Option<Arc<About>> {
+    pub(super) fn about(&self) -> Option<Arc<UpstreamInfo>> {
         match &*self.status.borrow() {
             Status::Up(connection) => connection.about(),
             Status::Starting | Status::Down(_) => None,

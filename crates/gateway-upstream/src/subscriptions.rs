@@ -66,24 +66,24 @@ impl Subscriptions {
     pub(super) fn watch(
         self: &Arc<Self>,
         uri: Arc<str>,
-        principal: &QuotaKey,
-    ) -> Result<Subscribed, QuotaExceeded> {
+        quota_key: &QuotaKey,
+    ) -> Result<Subscription, QuotaExceeded> {
         let mut watched = self.watched();
         let known = watched.get_mut(&uri);
         let is_new = known.is_none();
         if let Some(resource) = known
-            && let Some(watching) = resource.watchers.get_mut(principal)
+            && let Some(watching) = resource.watchers.get_mut(quota_key)
         {
             watching.count += 1;
-            return Ok(self.subscribed(uri, principal, resource));
+            return Ok(self.subscribed(uri, quota_key, resource));
         }
         if is_new && watched.len() >= MOST {
             return Err(QuotaExceeded::Total { what: QuotaKind::Watches, most: MOST });
         }
-        let watching = Watching { count: 1, _share: self.shares.take(principal)? };
+        let watching = Watching { count: 1, _share: self.shares.take(quota_key)? };
         let resource = watched.entry(Arc::clone(&uri)).or_default();
-        resource.watchers.insert(principal.clone(), watching);
-        let subscribed = self.subscribed(uri, principal, resource);
+        resource.watchers.insert(quota_key.clone(), watching);
+        let subscribed = self.subscribed(uri, quota_key, resource);
         if is_new {
             self.publish(&watched);
         }
@@ -93,11 +93,11 @@ impl Subscriptions {
     fn subscribed(
         self: &Arc<Self>,
         uri: Arc<str>,
-        principal: &QuotaKey,
+        quota_key: &QuotaKey,
         resource: &Resource,
-    ) -> Subscribed {
+    ) -> Subscription {
         let answer = resource.answer.subscribe();
-        Subscribed { of: Arc::clone(self), uri, principal: principal.clone(), answer }
+        Subscription { of: Arc::clone(self), uri, quota_key: quota_key.clone(), answer }
     }
 
     /// Records the upstream's response to the subscription of a resource.
@@ -202,14 +202,14 @@ impl Told {
 
 /// A subscription to a resource. Dropping it ends the subscription.
 #[derive(Debug)]
-pub struct Subscribed {
+pub struct Subscription {
     of: Arc<Subscriptions>,
     uri: Arc<str>,
-    principal: QuotaKey,
+    quota_key: QuotaKey,
     answer: watch::Receiver<Option<Answer>>,
 }
 
-impl Subscribed {
+impl Subscription {
     /// Waits until the upstream has accepted the subscription, or for 5 s.
     pub async fn agreed(mut self) -> Result<Self, Error> {
         let answer = self.answer.wait_for(Option::is_some);
@@ -224,14 +224,14 @@ impl Subscribed {
     }
 }
 
-impl Drop for Subscribed {
+impl Drop for Subscription {
     fn drop(&mut self) {
         let mut watched = self.of.watched();
         let Some(Resource { watchers, .. }) = watched.get_mut(&self.uri) else { return };
-        let Some(watching) = watchers.get_mut(&self.principal) else { return };
+        let Some(watching) = watchers.get_mut(&self.quota_key) else { return };
         watching.count -= 1;
         if watching.count == 0 {
-            watchers.remove(&self.principal);
+            watchers.remove(&self.quota_key);
         }
         if watchers.is_empty() {
             watched.remove(&self.uri);

@@ -15,11 +15,11 @@ use tokio::{sync::watch, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    announce::Announcer,
+    events::EventPublisher,
     breaker::Breaker,
     definitions::{Definitions, Tools},
     error::Error,
-    gate::{Gate, Load},
+    concurrency::{ConcurrencyLimit, Load},
     http::Client,
     link::Link,
     routing::TargetId,
@@ -40,7 +40,7 @@ pub struct TargetHealth {
     /// The prefix of its prompts and resources.
     pub prefix: String,
     /// Whether the circuit breaker is open.
-    pub is_spared: bool,
+    pub is_circuit_open: bool,
     /// The load.
     pub load: Load,
     /// Its state.
@@ -98,8 +98,8 @@ pub(super) struct Target {
     stop: CancellationToken,
     link: Link,
     subscriptions: Arc<Subscriptions>,
-    announcer: Arc<Announcer>,
-    gate: Gate,
+    announcer: Arc<EventPublisher>,
+    gate: ConcurrencyLimit,
     breaker: Arc<Breaker>,
     /// Limits the running requests that wait for answers of their callers.
     shares: Arc<Quotas>,
@@ -114,7 +114,7 @@ impl Target {
     /// Starts a target and its background tasks.
     pub(super) fn start(start: &Start<'_>, client: &Client, tasks: &TaskTracker) -> Arc<Self> {
         let server = start.config.server.clone();
-        let announcer = Arc::new(Announcer::new(
+        let announcer = Arc::new(EventPublisher::new(
             server.clone(),
             start.board.clone(),
             Arc::clone(start.subscriptions),
@@ -128,7 +128,7 @@ impl Target {
             stop,
             subscriptions: Arc::clone(start.subscriptions),
             announcer,
-            gate: Gate::new(start.limits),
+            gate: ConcurrencyLimit::new(start.limits),
             breaker: Arc::default(),
             shares: Quotas::new(QuotaKind::Answers, start.limits.requests),
             limits: start.limits,
@@ -147,8 +147,8 @@ impl Target {
     }
 
     /// Forwards a notification of a caller's session.
-    pub(super) fn tell_session(&self, id: &str, method: &str) {
-        self.link.tell_session(id, method);
+    pub(super) fn notify_session(&self, id: &str, method: &str) {
+        self.link.notify_session(id, method);
     }
 
     /// Ends the upstream session of a caller's session.
@@ -220,8 +220,8 @@ impl Target {
     /// The health of the target.
     pub(super) fn health(&self) -> TargetHealth {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (prefix, is_spared) = (self.prefix.as_str().to_owned(), self.breaker.is_open());
+        let (prefix, is_circuit_open) = (self.prefix.as_str().to_owned(), self.breaker.is_open());
         let load = self.gate.load();
-        TargetHealth { server: self.server.clone(), prefix, is_spared, load, state }
+        TargetHealth { server: self.server.clone(), prefix, is_circuit_open, load, state }
     }
 }

@@ -132,7 +132,7 @@ impl Upstreams {
     /// Calls the tool `t`.
     async fn try_call(&self, arguments: &str) -> Result<RawResult, Error> {
         let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
-        let context = Context::default();
+        let context = RequestContext::default();
         let request = Request::plain(Method::CallTool, &[], &context);
         self.send(permit(&key(), "t"), Request { arguments: Some(&arguments), ..request }).await
     }

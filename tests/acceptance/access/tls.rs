@@ -196,7 +196,7 @@ async fn new_certificates_are_taken_without_a_restart_and_open_connections_stay(
             .registry
             .process
             .stderr()
-            .contains("the files of TLS have changed; the previous ones stay in use")
+            .contains("TLS files changed and are invalid; the previous ones stay in use")
     })
     .await;
     assert!(is_served(&url, &new).await, "what was there before goes on");

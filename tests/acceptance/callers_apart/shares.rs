@@ -159,7 +159,7 @@ async fn what_is_watched_stays_so_when_another_target_goes() {
     configure(1, &both).await;
     configure(2, &fetching).await;
     eventually("the other is let go", || async {
-        scene.gateway.process.stderr().contains("upstream was let go")
+        scene.gateway.process.stderr().contains("upstream was removed")
     })
     .await;
     assert!(watcher.watch(2).await["result"].is_object());

@@ -92,7 +92,7 @@ async fn server_that_fails_before_its_first_call_is_not_restarted() {
     let standalone = Standalone::start(&file, &["--log", "info"]);
     assert!(standalone.has("good").await);
     eventually("the visit is over", || async {
-        standalone.log().contains("upstream was let go target.server=server/failing@*")
+        standalone.log().contains("upstream was removed target.server=server/failing@*")
     })
     .await;
 }
@@ -115,7 +115,7 @@ async fn tools_of_another_program_are_forgotten() {
     same["mcpServers"]["lazy"]["args"].as_array_mut().expect("arguments").push("again".into());
     write(standalone.dir.path(), &same);
     eventually("the change is taken over", || async {
-        standalone.log().matches("upstream was let go").count() >= 3
+        standalone.log().matches("upstream was removed").count() >= 3
     })
     .await;
     assert!(standalone.has("beta").await);

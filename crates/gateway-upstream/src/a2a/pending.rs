@@ -11,14 +11,14 @@ use tokio::{
 };
 
 use super::{
-    AgentLink, Manner,
-    dialect::{self, Call, Dialect},
-    look::is_about_dialect,
-    task::{Message, Said, State, Task},
+    AgentLink, RequestMeta,
+    version::{self, Call, A2aVersion},
+    version_probe::is_about_dialect,
+    task::{Message, SendResponse, State, Task},
 };
 use crate::{
-    departure::Departure,
-    error::{Breach, Error},
+    send_state::SendState,
+    error::{ProtocolViolation, Error},
     reply::Reply,
 };
 
@@ -42,8 +42,8 @@ pub(super) enum Answer {
 /// A running task. Dropping it before its end cancels the task.
 pub(super) struct Pending {
     link: Arc<AgentLink>,
-    dialect: Dialect,
-    manner: Manner,
+    dialect: A2aVersion,
+    meta: RequestMeta,
     /// The task id of the first response.
     id: String,
     task: Task,
@@ -54,18 +54,18 @@ impl AgentLink {
     /// takes over; a message that was not sent by then is never sent.
     pub(super) async fn deliver(
         self: &Arc<Self>,
-        (dialect, call): (Dialect, Call),
-        manner: &Manner,
-        departure: &Departure,
+        (dialect, call): (A2aVersion, Call),
+        meta: &RequestMeta,
+        send_state: &SendState,
     ) -> Result<Answer, Error> {
         let (mut tell, told) = oneshot::channel();
-        let (link, manner, departure) = (Arc::clone(self), manner.clone(), departure.clone());
-        self.way.client.spawn(async move {
-            let mut answer = std::pin::pin!(link.answer((dialect, call), manner, &departure));
+        let (link, meta, send_state) = (Arc::clone(self), meta.clone(), send_state.clone());
+        self.transport.client.spawn(async move {
+            let mut answer = std::pin::pin!(link.answer((dialect, call), meta, &send_state));
             let answer = tokio::select! {
                 answer = &mut answer => Some(answer),
                 () = tell.closed() => {
-                    if departure.call_off() { None } else { link.unheard(answer).await }
+                    if send_state.cancel_if_unsent() { None } else { link.unheard(answer).await }
                 }
             };
             if let Some(answer) = answer {
@@ -74,7 +74,7 @@ impl AgentLink {
             }
         });
         // The task is only dropped when the runtime shuts down.
-        told.await.unwrap_or_else(|_| Err(Breach::Closed.into()))
+        told.await.unwrap_or_else(|_| Err(ProtocolViolation::Closed.into()))
     }
 
     /// Reads the response of an abandoned message, within the limits.
@@ -95,21 +95,21 @@ impl AgentLink {
 
     async fn answer(
         self: &Arc<Self>,
-        (dialect, call): (Dialect, Call),
-        manner: Manner,
-        departure: &Departure,
+        (dialect, call): (A2aVersion, Call),
+        meta: RequestMeta,
+        send_state: &SendState,
     ) -> Result<Answer, Error> {
-        let (id, mut request) = self.written(dialect, &call, &manner.trace);
-        request.body_mut().departs(departure);
-        let sent = match self.exchange((id, request), &manner).await? {
+        let (id, mut request) = self.written(dialect, &call, &meta.trace);
+        request.body_mut().track(send_state);
+        let sent = match self.exchange((id, request), &meta).await? {
             Reply::Result(sent) => sent,
             Reply::Error(error) => return Ok(Answer::Refused(error)),
         };
-        Ok(match Said::read(&sent).ok_or(Breach::Shape("SendMessage"))? {
-            Said::Message(message) => Answer::Message(message),
-            Said::Task(task) => {
+        Ok(match SendResponse::read(&sent).ok_or(ProtocolViolation::Shape("SendMessage"))? {
+            SendResponse::Message(message) => Answer::Message(message),
+            SendResponse::Task(task) => {
                 let (link, id) = (Arc::clone(self), task.id.clone());
-                Answer::Task(Pending { link, dialect, manner, id, task })
+                Answer::Task(Pending { link, dialect, meta, id, task })
             }
         })
     }
@@ -131,11 +131,11 @@ impl Pending {
 
     /// The state of the task. `None`: the poll failed and the task may still be running.
     async fn look(&self) -> Result<Option<Task>, Error> {
-        let asked = self.link.post((self.dialect, self.dialect.get_task(&self.id)), &self.manner);
+        let asked = self.link.post((self.dialect, self.dialect.get_task(&self.id)), &self.meta);
         match timeout(ONE_LOOK, asked).await {
             Ok(Ok(Reply::Result(told))) => match Task::read(&told) {
                 Some(task) => Ok(Some(task)),
-                None => Err(lost(Some(&Breach::Shape("GetTask").into()), None)),
+                None => Err(lost(Some(&ProtocolViolation::Shape("GetTask").into()), None)),
             },
             Ok(Ok(Reply::Error(error))) if is_final(&error) => Err(lost(None, Some(error.message))),
             Ok(Err(error)) if !may_pass(&error) => Err(lost(Some(&error), None)),
@@ -148,8 +148,8 @@ impl Drop for Pending {
     fn drop(&mut self) {
         if !self.task.state().is_over() {
             let cancel = self.dialect.cancel_task(&self.id);
-            let (_, request) = self.link.written(self.dialect, &cancel, &self.manner.trace);
-            self.link.way.send_in_background(request, self.manner.on_behalf.clone(), ());
+            let (_, request) = self.link.written(self.dialect, &cancel, &self.meta.trace);
+            self.link.transport.send_in_background(request, self.meta.subject.clone(), ());
         }
     }
 }
@@ -159,7 +159,7 @@ fn is_final(error: &RpcError) -> bool {
     is_about_dialect(error)
         || matches!(
             error.code,
-            dialect::TASK_NOT_FOUND | code::INVALID_PARAMS | code::INVALID_REQUEST
+            version::TASK_NOT_FOUND | code::INVALID_PARAMS | code::INVALID_REQUEST
         )
 }
 

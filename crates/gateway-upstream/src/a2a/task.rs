@@ -9,7 +9,7 @@ const STATE_BYTES: usize = 32;
 
 /// The response to a message.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum SendResponse {
     Message(Message),
     Task(Task),
 }
@@ -67,7 +67,7 @@ impl State {
     }
 }
 
-impl Said {
+impl SendResponse {
     /// Version 1.0 has a member per kind; version 0.3 has `kind`.
     pub(super) fn read(result: &RawValue) -> Option<Self> {
         let members = Object::parse(result).ok()?;

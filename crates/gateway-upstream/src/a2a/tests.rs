@@ -5,10 +5,10 @@
 use proptest::prelude::*;
 use serde_json::{Value, json, value::to_raw_value};
 
-use super::{task::Said, *};
+use super::{task::SendResponse, *};
 
 /// The parameters of a message with these arguments.
-fn sent(dialect: Dialect, arguments: &Value, as_text: bool) -> (&'static str, Value) {
+fn sent(dialect: A2aVersion, arguments: &Value, as_text: bool) -> (&'static str, Value) {
     let arguments = arguments.to_string();
     let outbound = Outbound { id: "m", skill: "s", arguments: &arguments, as_text };
     let (method, params) = dialect.send_message(&outbound);
@@ -21,23 +21,23 @@ fn arguments_are_sent_as_data_or_text() {
     let message = json!({ "messageId": "m", "role": "ROLE_USER", "metadata": { "skillId": "s" },
         "parts": [{ "data": data }] });
     let params = json!({ "message": message, "configuration": { "returnImmediately": true } });
-    assert_eq!(sent(Dialect::V1, &data, false), ("SendMessage", params));
+    assert_eq!(sent(A2aVersion::V1, &data, false), ("SendMessage", params));
     let message = json!({ "kind": "message", "messageId": "m", "role": "user",
         "metadata": { "skillId": "s" }, "parts": [{ "kind": "text", "text": "a \"b\"" }] });
     let params = json!({ "message": message, "configuration": { "blocking": false } });
-    assert_eq!(sent(Dialect::V03, &json!({ "text": "a \"b\"" }), true), ("message/send", params));
+    assert_eq!(sent(A2aVersion::V03, &json!({ "text": "a \"b\"" }), true), ("message/send", params));
     let part = |dialect, as_text| {
         let (_, params) = sent(dialect, &json!({ "text": "t" }), as_text);
         params["message"]["parts"].clone()
     };
-    assert_eq!(part(Dialect::V1, true), json!([{ "text": "t" }]));
+    assert_eq!(part(A2aVersion::V1, true), json!([{ "text": "t" }]));
     assert_eq!(
-        part(Dialect::V03, false),
+        part(A2aVersion::V03, false),
         json!([{ "kind": "data", "data": { "text": "t" } }]),
         "a skill that takes data gets data, even if it is named text"
     );
     // Invalid arguments pass if validation is off.
-    let (_, odd) = sent(Dialect::V1, &json!({ "text": 7 }), true);
+    let (_, odd) = sent(A2aVersion::V1, &json!({ "text": 7 }), true);
     assert_eq!(odd["message"]["parts"], json!([{ "data": { "text": 7 } }]));
 }
 
@@ -46,18 +46,18 @@ fn tasks_are_polled_and_canceled_by_id() {
     let named = |(method, params): Call| (method, serde_json::from_str::<Value>(&params).unwrap());
     let get = json!({ "id": "t\"1", "historyLength": 0 });
     let cancel = json!({ "id": "t\"1" });
-    assert_eq!(named(Dialect::V1.get_task("t\"1")), ("GetTask", get.clone()));
-    assert_eq!(named(Dialect::V03.get_task("t\"1")), ("tasks/get", get));
-    assert_eq!(named(Dialect::V1.cancel_task("t\"1")), ("CancelTask", cancel.clone()));
-    assert_eq!(named(Dialect::V03.cancel_task("t\"1")), ("tasks/cancel", cancel));
+    assert_eq!(named(A2aVersion::V1.get_task("t\"1")), ("GetTask", get.clone()));
+    assert_eq!(named(A2aVersion::V03.get_task("t\"1")), ("tasks/get", get));
+    assert_eq!(named(A2aVersion::V1.cancel_task("t\"1")), ("CancelTask", cancel.clone()));
+    assert_eq!(named(A2aVersion::V03.cancel_task("t\"1")), ("tasks/cancel", cancel));
 }
 
 /// The structured content of a response and whether it is an error; or the reason of an unknown
 /// outcome.
 fn outcome(answer: &Value, text: Text) -> Option<Result<(Value, bool), String>> {
-    let result = match Said::read(&to_raw_value(answer).unwrap())? {
-        Said::Message(message) => result::of_message(&message, text),
-        Said::Task(task) => match result::of_task(&task, text) {
+    let result = match SendResponse::read(&to_raw_value(answer).unwrap())? {
+        SendResponse::Message(message) => result::of_message(&message, text),
+        SendResponse::Task(task) => match result::of_task(&task, text) {
             Ok(result) => result,
             Err(error) => return Some(Err(told(&error))),
         },

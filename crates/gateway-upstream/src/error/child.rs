@@ -3,14 +3,14 @@
 /// All child processes of callers are in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the limit of {most} callers with their own process is reached")]
-pub struct Crowded {
+pub struct ChildLimitReached {
     /// The maximum number of callers with a process of their own.
     pub most: usize,
 }
 
 /// The reason why a call has not started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NoTurn {
+pub enum CallNotStarted {
     /// The question of a running call is unanswered.
     #[error(
         "another caller's question is unanswered, and the server's questions do not identify their \

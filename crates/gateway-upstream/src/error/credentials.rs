@@ -1,25 +1,25 @@
 //! Errors of access tokens.
 
-use crate::{TargetId, secret::UnusableSecret};
+use crate::{TargetId, secret::SecretError};
 
 /// A target without an access token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no token for {target} from {endpoint}: {why}")]
-pub struct NoCredentials {
+pub struct MissingToken {
     /// The registered server.
     pub target: TargetId,
     /// The token endpoint.
     pub endpoint: Box<str>,
     /// The reason.
-    pub why: NoToken,
+    pub why: TokenError,
 }
 
 /// The reason why a token endpoint gave no token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoToken {
+pub enum TokenError {
     /// The client secret is unusable.
     #[error("the client secret: {0}")]
-    Secret(#[from] UnusableSecret),
+    Secret(#[from] SecretError),
     /// The endpoint is unreachable.
     #[error("the token endpoint is unreachable: {0}")]
     Unreachable(String),

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE, r
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 
-use super::{super::reply::Reply, Breach, Error, ear::Ear, resume};
+use super::{super::reply::Reply, ProtocolViolation, Error, message_sink::MessageSink, resume};
 
 /// How long the rest of an event stream is read after the response, so that its connection can be
 /// reused.
@@ -51,7 +51,7 @@ pub(super) fn no(status: StatusCode) -> Error {
     if is_refusal(status) {
         Error::Refused { status: status_code }
     } else {
-        Breach::Status(status_code).into()
+        ProtocolViolation::Status(status_code).into()
     }
 }
 
@@ -67,13 +67,13 @@ pub(super) fn is_refusal(status: StatusCode) -> bool {
 pub(super) async fn read(
     response: Response<Incoming>,
     expected: Expected<'_>,
-    ear: Ear<'_>,
+    sink: MessageSink<'_>,
 ) -> Result<Answer, Error> {
     let (mut head, body) = response.into_parts();
     let status = head.status;
     let session_id = head.headers.remove(header::SESSION_ID);
     let reply = if status.is_success() && is_event_stream(&head.headers) {
-        Some(read_events(body, expected, ear).await?)
+        Some(read_events(body, expected, sink).await?)
     } else {
         read_json((&head, body), expected).await?
     };
@@ -96,7 +96,7 @@ async fn read_json(
 ) -> Result<Option<Reply>, Error> {
     let is_success = head.status.is_success();
     if is_success && !is_media_type(&head.headers, "application/json") {
-        return Err(Breach::ContentType.into());
+        return Err(ProtocolViolation::ContentType.into());
     }
     let body = read_whole(body, expected.limit_bytes, expected.buffered).await?;
     match read_response(&body, expected) {
@@ -167,7 +167,7 @@ pub(super) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Err
                     return Ok(Some(data));
                 }
             }
-            Some(Err(_)) => return Err(Breach::Closed.into()),
+            Some(Err(_)) => return Err(ProtocolViolation::Closed.into()),
         }
     }
 }
@@ -175,15 +175,15 @@ pub(super) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Err
 fn read_response(body: &[u8], expected: Expected<'_>) -> Result<Reply, Error> {
     match jsonrpc::parse(body, Limits::with_max_bytes(expected.limit_bytes)) {
         Ok(Message::Response(response)) => own_response(response, expected.id),
-        Ok(_) => Err(Breach::Garbage(jsonrpc::InvalidMessage::Kind).into()),
-        Err(error) => Err(Breach::Garbage(error).into()),
+        Ok(_) => Err(ProtocolViolation::Garbage(jsonrpc::InvalidMessage::Kind).into()),
+        Err(error) => Err(ProtocolViolation::Garbage(error).into()),
     }
 }
 
 /// An error without an id concerns the only request of this POST.
 fn own_response(response: jsonrpc::Response<'_>, id: u64) -> Result<Reply, Error> {
     match response.id {
-        Some(answered) if answered.as_raw().parse() != Ok(id) => Err(Breach::WrongId.into()),
+        Some(answered) if answered.as_raw().parse() != Ok(id) => Err(ProtocolViolation::WrongId.into()),
         _ => Ok(response.outcome.into()),
     }
 }
@@ -218,14 +218,14 @@ impl Pace {
 async fn read_events(
     mut body: Incoming,
     expected: Expected<'_>,
-    ear: Ear<'_>,
+    sink: MessageSink<'_>,
 ) -> Result<Reply, Error> {
     let too_large = || Error::TooLarge { limit_bytes: expected.limit_bytes };
     let mut events = Events::new(expected.limit_bytes);
     let mut pace = Box::new(Pace::new(expected.limit_bytes));
     loop {
         let Some(chunk) = next_chunk(&mut body).await? else {
-            body = resume::reopen(ear, &events).await?;
+            body = resume::reopen(sink, &events).await?;
             events.restart();
             continue;
         };
@@ -242,9 +242,9 @@ async fn read_events(
                     finish(body);
                     return Ok(reply);
                 }
-                Ok(Message::Request(request)) => ear.asked(&request),
-                Ok(Message::Notification(notification)) => ear.notified(&notification).await,
-                Err(error) => return Err(Breach::Garbage(error).into()),
+                Ok(Message::Request(request)) => sink.on_request(&request),
+                Ok(Message::Notification(notification)) => sink.on_notification(&notification).await,
+                Err(error) => return Err(ProtocolViolation::Garbage(error).into()),
             }
             if let Some(early) = pace.count(data.len()) {
                 Box::pin(tokio::time::sleep(early)).await;

@@ -15,7 +15,7 @@ use self::{
     endpoint::TokenEndpoint,
 };
 use super::{Client, Error, client::InvalidAddress};
-use crate::{AuthConfig, Grant, TargetId, error::NoCredentials};
+use crate::{AuthConfig, Grant, TargetId, error::MissingToken};
 
 /// Maximum number of cached tokens of one target.
 const TOKENS: usize = 10_000;
@@ -55,7 +55,7 @@ impl Auth {
         let fetch = self.endpoint.fetch(subject);
         self.tokens.get(whose(subject), fetch).await.map_err(|why| {
             let (target, endpoint) = (self.server.clone(), self.endpoint.shown().into());
-            Error::NoCredentials(Box::new(NoCredentials { target, endpoint, why }))
+            Error::MissingToken(Box::new(MissingToken { target, endpoint, why }))
         })
     }
 

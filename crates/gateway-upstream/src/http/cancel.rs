@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use super::{Session, Way};
+use super::{Session, Transport};
 use crate::message;
 
 /// Sends `notifications/cancelled` to a legacy server when dropped.
 pub(super) struct CancelOnDrop<'a> {
-    pub(super) way: &'a Arc<Way>,
+    pub(super) transport: &'a Arc<Transport>,
     pub(super) session: &'a Session,
     pub(super) id: Option<u64>,
 }
@@ -23,7 +23,7 @@ impl CancelOnDrop<'_> {
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.way.post_in_background(self.session, message::cancelled(id), ());
+            self.transport.post_in_background(self.session, message::cancelled(id), ());
         }
     }
 }

@@ -20,10 +20,10 @@ use registry_tls::{ClientFiles, InvalidFile};
 use rustls::AlertDescription;
 use tokio_util::task::TaskTracker;
 
-use super::{Breach, Error, Phase, connector::Connector};
+use super::{ProtocolViolation, Error, Phase, connector::Connector};
 use crate::{
-    Addresses, TargetConfig, TargetId, UpstreamLimits, departure::Body, lanes,
-    secret::UnusableSecret,
+    Addresses, TargetConfig, TargetId, UpstreamLimits, send_state::Body, workers,
+    secret::SecretError,
 };
 
 /// Maximum idle time of a connection. Common servers close theirs after five seconds, and a request
@@ -74,7 +74,7 @@ impl Client {
                 .pool_idle_timeout(IDLE)
                 .build(connector.clone())
         };
-        let places = (0..lanes::places()).map(|_| client()).collect();
+        let places = (0..workers::slots()).map(|_| client()).collect();
         Self { places, connector, limits, tasks }
     }
 
@@ -89,7 +89,7 @@ impl Client {
         server: &TargetId,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, Error> {
-        self.places[lanes::current()]
+        self.places[workers::current()]
             .request(request)
             .await
             .map_err(|error| self.describe(server, &error))
@@ -120,7 +120,7 @@ impl Client {
             return Error::Unavailable { target: server.clone(), source: source.into() };
         }
         if !error.is_connect() {
-            return Breach::Closed.into();
+            return ProtocolViolation::Closed.into();
         }
         let is_timeout = |cause: &(dyn StdError + 'static)| {
             cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::TimedOut)
@@ -187,7 +187,7 @@ pub(crate) enum InvalidAddress {
     #[error("`{0}` is not a header, or its value is not one")]
     Header(String),
     #[error(transparent)]
-    Secret(#[from] UnusableSecret),
+    Secret(#[from] SecretError),
     #[error(transparent)]
     Tls(#[from] InvalidFile),
     #[error("the target is a child process")]

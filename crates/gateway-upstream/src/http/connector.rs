@@ -13,7 +13,7 @@ use registry_tls::Fresh;
 use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 use tower::Service;
 
-use super::dial::{self, Resolver};
+use super::address_filter::{self, Resolver};
 use crate::{Addresses, TargetConfig, TransportConfig, UpstreamLimits};
 
 /// Opens connections.
@@ -70,7 +70,7 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        if let Err(refused) = dial::check(&uri, self.addresses) {
+        if let Err(refused) = address_filter::check(&uri, self.addresses) {
             return Box::pin(ready(Err(refused.into())));
         }
         HttpsConnector::from((self.tcp.clone(), self.tls.get())).call(uri)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-use super::{OnBehalf, Way, answer};
+use super::{Subject, Transport, answer};
 
 /// Maximum wait for the first event.
 const WAIT: Duration = Duration::from_secs(2);
@@ -16,9 +16,9 @@ const WAIT: Duration = Duration::from_secs(2);
 const BYTES: usize = 4_096;
 
 /// Whether the first event of a GET is `endpoint`.
-pub(super) async fn is_spoken(way: &Way, headers: &HeaderMap, on_behalf: &OnBehalf) -> bool {
+pub(super) async fn is_spoken(transport: &Transport, headers: &HeaderMap, subject: &Subject) -> bool {
     let is_endpoint = async {
-        let response = way.send(way.address.get(headers.clone()), on_behalf).await.ok()?;
+        let response = transport.send(transport.address.get(headers.clone()), subject).await.ok()?;
         let is_stream =
             response.status().is_success() && answer::is_event_stream(response.headers());
         let mut body = response.into_body();

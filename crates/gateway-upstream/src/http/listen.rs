@@ -24,11 +24,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
-        departure::Body,
-        request::{Context, Request},
+        send_state::Body,
+        request::{RequestContext, Request},
         subscriptions::{Subscriptions, Told, Wanted},
     },
-    Breach, Ear, Error, HttpLink, Outgoing, Reply, Session, Way, answer, request_headers,
+    ProtocolViolation, MessageSink, Error, HttpLink, Outgoing, Reply, Session, Transport, answer, request_headers,
 };
 
 /// The delay before a stream is reopened; it doubles.
@@ -55,7 +55,7 @@ pub(super) async fn forever(link: &HttpLink, subscriptions: &Subscriptions) {
         let lasted = tokio::time::Instant::now();
         let outcome = once(link, subscriptions, (&mut wanted, &mut knows)).await;
         if let Err(error) = outcome {
-            tracing::debug!(target.server = %link.way.server, %error, "a notification stream ended");
+            tracing::debug!(target.server = %link.transport.server, %error, "a notification stream ended");
         }
         if lasted.elapsed() > LONGEST {
             backoff.reset();
@@ -80,7 +80,7 @@ async fn once(
         }
         let told = &mut knows.told;
         tell(link, &session, (subscriptions, wanted, told)).await?;
-        let request = link.way.address.get(session.headers.clone());
+        let request = link.transport.address.get(session.headers.clone());
         let keep_telling = async {
             loop {
                 subscriptions.other_than(wanted).await;
@@ -102,13 +102,13 @@ async fn once(
         let notifications = wanted.filter();
         let listen = Outgoing::Listen { notifications: &notifications };
         let id = link.next_id.fetch_add(1, Ordering::Relaxed);
-        link.way.announcer.listening(id, wanted);
+        link.transport.announcer.listening(id, wanted);
         let headers = request_headers(&session, &listen, &[]);
-        let request = link.way.address.post(headers, listen.write(id, session.era).into());
+        let request = link.transport.address.post(headers, listen.write(id, session.era).into());
         let mut stream = Box::pin(hear(link, &session, request));
         // The previous stream stays open until the new one is acknowledged.
         if let Some(before) = before.take() {
-            let replaced = timeout(PATIENCE, link.way.announcer.is_acknowledged(id));
+            let replaced = timeout(PATIENCE, link.transport.announcer.is_acknowledged(id));
             tokio::select! {
                 outcome = &mut stream => return outcome,
                 _ = before => {}
@@ -129,7 +129,7 @@ async fn hear(
     session: &Arc<Session>,
     request: http::Request<Body>,
 ) -> Result<(), Error> {
-    let response = link.way.send(request, &None).await?;
+    let response = link.transport.send(request, &None).await?;
     let status = response.status();
     if status == StatusCode::NOT_FOUND && session.has_id {
         link.forget(session);
@@ -138,7 +138,7 @@ async fn hear(
         return Err(answer::no(status));
     }
     let session = (&Arc::downgrade(session), Whom::Nobody);
-    follow(response.into_body(), &link.way, session).await
+    follow(response.into_body(), &link.transport, session).await
 }
 
 /// Updates the subscriptions at a legacy server. A rejected one does not affect the others.
@@ -179,10 +179,10 @@ async fn ask(
     session: &Arc<Session>,
     (method, subject): (Method, &str),
 ) -> Result<Option<Reply>, Error> {
-    let context = Context::default();
+    let context = RequestContext::default();
     let request = Request::plain(method, &[], &context);
-    let outgoing = Outgoing::Asked { subject, request, departure: None };
-    let limit = Duration::from_millis(link.way.client.limits().list_timeout_ms);
+    let outgoing = Outgoing::Asked { subject, request, send_state: None };
+    let limit = Duration::from_millis(link.transport.client.limits().list_timeout_ms);
     let Ok(answer) = timeout(limit, link.exchange(session, &outgoing, &[])).await else {
         return Ok(None);
     };
@@ -197,7 +197,7 @@ async fn ask(
 /// this caller. It ends with the session. `answered` is dropped when the server has responded to
 /// the GET.
 pub(super) async fn own(
-    way: Arc<Way>,
+    transport: Arc<Transport>,
     (session, ended): (Weak<Session>, CancellationToken),
     answered: oneshot::Sender<()>,
 ) {
@@ -205,15 +205,15 @@ pub(super) async fn own(
     let mut answered = Some(answered);
     let follow = async {
         while let Some(open) = session.upgrade() {
-            let (headers, on_behalf) = (open.headers.clone(), open.on_behalf());
+            let (headers, subject) = (open.headers.clone(), open.subject());
             drop(open);
-            let response = way.send(way.address.get(headers), &on_behalf).await;
+            let response = transport.send(transport.address.get(headers), &subject).await;
             drop(answered.take());
             let Ok(response) = response else { return };
             if !response.status().is_success() || !answer::is_event_stream(response.headers()) {
                 return; // there is no such stream
             }
-            let _ = follow(response.into_body(), &way, (&session, Whom::Caller)).await;
+            let _ = follow(response.into_body(), &transport, (&session, Whom::Caller)).await;
             tokio::time::sleep(backoff.next_delay()).await;
         }
     };
@@ -230,24 +230,24 @@ enum Whom {
 
 async fn follow(
     mut body: Incoming,
-    way: &Arc<Way>,
+    transport: &Arc<Transport>,
     (session, whom): (&Weak<Session>, Whom),
 ) -> Result<(), Error> {
-    let limit_bytes = way.client.limits().response_bytes;
+    let limit_bytes = transport.client.limits().response_bytes;
     let too_large = |_| Error::TooLarge { limit_bytes };
     let mut events = Events::new(limit_bytes);
     while let Some(chunk) = answer::next_chunk(&mut body).await? {
         events.push(&chunk).map_err(too_large)?;
         while let Some(data) = events.pop() {
             let Some(session) = session.upgrade() else { return Ok(()) };
-            let side = session.caller().filter(|_| whom == Whom::Caller);
-            let ear = Ear { way, session: &session, side: side.as_ref() };
+            let channel = session.caller().filter(|_| whom == Whom::Caller);
+            let sink = MessageSink { transport, session: &session, channel: channel.as_ref() };
             match jsonrpc::parse(&data, Limits::with_max_bytes(limit_bytes)) {
-                Ok(Message::Notification(notification)) => ear.notified(&notification).await,
-                Ok(Message::Request(request)) => ear.asked(&request),
+                Ok(Message::Notification(notification)) => sink.on_notification(&notification).await,
+                Ok(Message::Request(request)) => sink.on_request(&request),
                 // The graceful end of a subscription, or its rejection.
                 Ok(Message::Response(_)) => return Ok(()),
-                Err(error) => return Err(Breach::Garbage(error).into()),
+                Err(error) => return Err(ProtocolViolation::Garbage(error).into()),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Resumes an event stream with `GET` and `Last-Event-ID` (2025-11-25, basic/transports,
 //! resumability). The modern era has no resumption.
 //!
-//! Attempts are not counted: the time limit of the request ends them.
+//! SingleFlight are not counted: the time limit of the request ends them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use gateway_protocol::sse::Events;
 use http::{HeaderName, HeaderValue};
 use hyper::body::Incoming;
 
-use super::{Breach, Error, answer, ear::Ear};
+use super::{ProtocolViolation, Error, answer, message_sink::MessageSink};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The reconnect delay if the server sets none.
@@ -18,17 +18,17 @@ const USUAL: Duration = Duration::from_secs(1);
 const BOUNDS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10));
 
 /// Requests the rest of a stream.
-pub(super) async fn reopen(ear: Ear<'_>, events: &Events) -> Result<Incoming, Error> {
-    let id = events.last_id().filter(|_| ear.session.is_legacy());
-    let id = id.and_then(|id| HeaderValue::from_str(id).ok()).ok_or(Breach::Closed)?;
+pub(super) async fn reopen(sink: MessageSink<'_>, events: &Events) -> Result<Incoming, Error> {
+    let id = events.last_id().filter(|_| sink.session.is_legacy());
+    let id = id.and_then(|id| HeaderValue::from_str(id).ok()).ok_or(ProtocolViolation::Closed)?;
     let wait = events.retry().unwrap_or(USUAL).clamp(BOUNDS.0, BOUNDS.1);
     tokio::time::sleep(wait).await;
-    let mut headers = ear.session.headers.clone();
+    let mut headers = sink.session.headers.clone();
     headers.insert(LAST_EVENT_ID, id);
-    let request = ear.way.address.get(headers);
-    let response = ear.way.send(request, &ear.session.on_behalf()).await?;
+    let request = sink.transport.address.get(headers);
+    let response = sink.transport.send(request, &sink.session.subject()).await?;
     if !response.status().is_success() || !answer::is_event_stream(response.headers()) {
-        return Err(Breach::Closed.into());
+        return Err(ProtocolViolation::Closed.into());
     }
     Ok(response.into_body())
 }

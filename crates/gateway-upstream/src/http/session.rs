@@ -14,11 +14,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     super::{
-        request::{Context, Request},
-        side::Side,
+        request::{RequestContext, Request},
+        client_channel::ClientChannel,
     },
     Answer, Error, HttpLink, Outgoing,
-    way::OnBehalf,
+    transport::Subject,
 };
 
 /// A session with an upstream. In the modern era it only has the era and headers.
@@ -29,9 +29,9 @@ pub(super) struct Session {
     /// Whether the upstream gave the session an id.
     pub(super) has_id: bool,
     /// The subject of the session, with the caller's latest token.
-    on_behalf: ArcSwapOption<SubjectToken>,
+    subject: ArcSwapOption<SubjectToken>,
     /// The callers with running requests, the latest last.
-    callers: Mutex<Vec<(u64, Side)>>,
+    callers: Mutex<Vec<(u64, ClientChannel)>>,
     entered: AtomicU64,
     /// Cancelled when the session has ended.
     ended: CancellationToken,
@@ -78,7 +78,7 @@ impl Session {
             era,
             headers,
             has_id,
-            on_behalf: ArcSwapOption::empty(),
+            subject: ArcSwapOption::empty(),
             callers: Mutex::default(),
             entered: AtomicU64::new(0),
             _end: ended.clone().drop_guard(),
@@ -104,30 +104,30 @@ impl Session {
     }
 
     /// The subject of the session.
-    pub(super) fn on_behalf(&self) -> OnBehalf {
-        self.on_behalf.load_full()
+    pub(super) fn subject(&self) -> Subject {
+        self.subject.load_full()
     }
 
     /// Sets the subject and its token.
-    pub(super) fn act_for(&self, on_behalf: &OnBehalf) {
-        self.on_behalf.store(on_behalf.clone());
+    pub(super) fn set_subject(&self, subject: &Subject) {
+        self.subject.store(subject.clone());
     }
 
     /// Registers the caller of a request until the guard is dropped.
-    pub(super) fn enter(&self, side: Option<&Side>) -> Option<Present<'_>> {
+    pub(super) fn enter(&self, channel: Option<&ClientChannel>) -> Option<Present<'_>> {
         // In the modern era, messages arrive only with the response.
-        let side = side.filter(|_| self.is_legacy())?.clone();
+        let channel = channel.filter(|_| self.is_legacy())?.clone();
         let number = self.entered.fetch_add(1, Ordering::Relaxed);
-        self.callers().push((number, side));
+        self.callers().push((number, channel));
         Some(Present { session: self, number })
     }
 
     /// The caller of the latest running request.
-    pub(super) fn caller(&self) -> Option<Side> {
-        self.callers().last().map(|(_, side)| side.clone())
+    pub(super) fn caller(&self) -> Option<ClientChannel> {
+        self.callers().last().map(|(_, channel)| channel.clone())
     }
 
-    fn callers(&self) -> MutexGuard<'_, Vec<(u64, Side)>> {
+    fn callers(&self) -> MutexGuard<'_, Vec<(u64, ClientChannel)>> {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,10 +165,10 @@ pub(super) async fn set_level(link: &HttpLink, session: &Session, level: &RawVal
     };
     session.log_level.store(wanted, Ordering::Relaxed);
     let params = [Param { name: "level".into(), value: level.to_owned() }];
-    let context = Context::default();
+    let context = RequestContext::default();
     let request = Request::plain(Method::SetLevel, &params, &context);
     // A server without logging rejects this, which must not fail the call.
     let _ = link
-        .exchange(session, &Outgoing::Asked { subject: "", request, departure: None }, &[])
+        .exchange(session, &Outgoing::Asked { subject: "", request, send_state: None }, &[])
         .await;
 }

@@ -21,7 +21,7 @@ use tokio::{
 
 use crate::{
     ChildLimits, TransportConfig,
-    secret::{SecretSource, UnusableSecret},
+    secret::{SecretSource, SecretError},
 };
 
 const SIGKILL: i32 = 9;
@@ -84,7 +84,7 @@ impl Child {
             return Err(io::Error::other("the target is not a child process"));
         };
         let value = |(name, secret): (&String, &SecretSource)| Ok((name.clone(), secret.read()?));
-        let env: Result<Vec<_>, UnusableSecret> = env.iter().map(value).collect();
+        let env: Result<Vec<_>, SecretError> = env.iter().map(value).collect();
         let env = env.map_err(io::Error::other)?;
         let guarded = guarded(command, args, *limits);
         let is_guarded = guarded.is_some();

@@ -23,15 +23,15 @@ use tokio::{
 
 use super::{
     super::{
-        announce::Announcer,
-        departure::Departure,
+        events::EventPublisher,
+        send_state::SendState,
         error::Error,
-        handshake::About,
+        handshake::UpstreamInfo,
         message::{self, Outgoing},
         reply::Reply,
-        request::{Context, Request},
+        request::{RequestContext, Request},
         routing::TargetId,
-        side::Side,
+        client_channel::ClientChannel,
         subscriptions::{Subscriptions, Told},
     },
     lines::Line,
@@ -52,7 +52,7 @@ pub(super) struct Waiting {
     /// `None`: the request was cancelled and the child may still work on it.
     answer: Option<oneshot::Sender<Result<Reply, Error>>>,
     /// The channel to the caller, if the request has one.
-    pub(super) side: Option<Side>,
+    pub(super) channel: Option<ClientChannel>,
     pub(super) asker: Option<Asker>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Connection {
     server: TargetId,
     limit_bytes: usize,
     era: OnceLock<Era>,
-    about: OnceLock<Arc<About>>,
+    about: OnceLock<Arc<UpstreamInfo>>,
     next_id: AtomicU64,
     outgoing: mpsc::Sender<Bytes>,
     /// The waiting requests by id. `None`: the child has ended.
@@ -70,7 +70,7 @@ pub(super) struct Connection {
     questions: Questions,
     /// The reason why the child ended.
     ended: OnceLock<Arc<str>>,
-    announcer: Arc<Announcer>,
+    announcer: Arc<EventPublisher>,
     /// The number of list requests that timed out since the last line of the child.
     unanswered: AtomicU64,
     /// The number of timeouts after which the child counts as hung.
@@ -83,7 +83,7 @@ impl Connection {
     pub(super) fn new(
         server: TargetId,
         limits: UpstreamLimits,
-        (announcer, habits): (Arc<Announcer>, Arc<Habits>),
+        (announcer, habits): (Arc<EventPublisher>, Arc<Habits>),
     ) -> (Arc<Self>, mpsc::Receiver<Bytes>) {
         let (outgoing, to_write) = mpsc::channel(QUEUE);
         let connection = Self {
@@ -117,20 +117,20 @@ impl Connection {
     }
 
     /// Sets the era.
-    pub(super) fn settle(&self, era: Era, about: Option<About>) {
+    pub(super) fn settle(&self, era: Era, about: Option<UpstreamInfo>) {
         self.introduced(about);
         let _ = self.era.set(era);
     }
 
     /// Stores the self-description of the child.
-    pub(super) fn introduced(&self, about: Option<About>) {
+    pub(super) fn introduced(&self, about: Option<UpstreamInfo>) {
         if let Some(about) = about {
             let _ = self.about.set(Arc::new(about));
         }
     }
 
     /// The self-description of the child.
-    pub(super) fn about(&self) -> Option<Arc<About>> {
+    pub(super) fn about(&self) -> Option<Arc<UpstreamInfo>> {
         self.about.get().cloned()
     }
 
@@ -151,9 +151,9 @@ impl Connection {
         };
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
-        let side = outgoing.request().and_then(|request| request.side).cloned();
+        let channel = outgoing.request().and_then(|request| request.channel).cloned();
         let has_token = asker.as_ref().is_some_and(Asker::has_token);
-        let waiting = Waiting { answer: Some(answer), side, asker };
+        let waiting = Waiting { answer: Some(answer), channel, asker };
         match self.pending().as_mut() {
             Some(pending) => pending.insert(id, waiting),
             None => return Err(self.gone()),
@@ -166,7 +166,7 @@ impl Connection {
             outgoing.write(id, era)
         });
         let place = self.outgoing.reserve().await.map_err(|_| self.gone())?;
-        outgoing.departure().map_or(Ok(()), Departure::leave).map_err(|off| {
+        outgoing.send_state().map_or(Ok(()), SendState::mark_sent).map_err(|off| {
             Error::Unavailable { target: self.server.clone(), source: off.into() }
         })?;
         place.send(line);
@@ -233,9 +233,9 @@ impl Connection {
         method: Method,
         uri: Arc<str>,
     ) -> (Method, Arc<str>, Option<Reply>) {
-        let context = Context::default();
+        let context = RequestContext::default();
         let request = Request::plain(method, &[], &context);
-        let outgoing = Outgoing::Asked { subject: &uri, request, departure: None };
+        let outgoing = Outgoing::Asked { subject: &uri, request, send_state: None };
         let answer = timeout(PATIENCE, self.request_in(Era::Legacy, &outgoing)).await;
         (method, uri, answer.ok().and_then(Result::ok))
     }
@@ -309,21 +309,21 @@ impl Connection {
         if self.announcer.hear(method, params) {
             return;
         }
-        let side = if method == "notifications/progress" {
+        let channel = if method == "notifications/progress" {
             let id = params.and_then(message::request_of_token);
-            self.pending().as_ref().and_then(|pending| pending.get(&id?)?.side.clone())
+            self.pending().as_ref().and_then(|pending| pending.get(&id?)?.channel.clone())
         } else {
             self.only_caller()
         };
-        if let Some(side) = side {
-            side.try_tell(method, params);
+        if let Some(channel) = channel {
+            channel.try_notify(method, params);
         }
     }
 
     /// The caller, if exactly one caller has running requests.
-    fn only_caller(&self) -> Option<Side> {
+    fn only_caller(&self) -> Option<ClientChannel> {
         let pending = self.pending();
-        let mut sides = pending.as_ref()?.values().filter_map(|waiting| waiting.side.as_ref());
+        let mut sides = pending.as_ref()?.values().filter_map(|waiting| waiting.channel.as_ref());
         let first = sides.next()?;
         sides.next().is_none().then(|| first.clone())
     }
@@ -340,7 +340,7 @@ impl Connection {
             return false;
         };
         waiting.answer = None;
-        waiting.side = None;
+        waiting.channel = None;
         let is_kept = was_sent && waiting.asker.as_mut().is_some_and(Asker::leave);
         if let Some(pending) = pending.as_mut() {
             pending.retain(|known, waiting| {

@@ -23,7 +23,7 @@ use super::{
         message::{self, Outgoing},
     },
     connection::Connection,
-    former::{Caller, Former, is_final, started_task},
+    former_calls::{Caller, FormerCalls, is_final, started_task},
     turns::{Habits, Turn, Turns},
 };
 use crate::UpstreamLimits;
@@ -109,7 +109,7 @@ struct Question {
 #[derive(Debug)]
 pub(super) struct Questions {
     turns: Turns,
-    former: Former,
+    former: FormerCalls,
     limit: Duration,
     held: Mutex<Held>,
 }
@@ -125,7 +125,7 @@ impl Questions {
     pub(super) fn new(habits: Arc<Habits>, limits: UpstreamLimits) -> Self {
         Self {
             turns: Turns::new(habits, limits.requests),
-            former: Former::default(),
+            former: FormerCalls::default(),
             limit: Duration::from_millis(limits.call_timeout_ms),
             held: Mutex::default(),
         }
@@ -159,7 +159,7 @@ impl Questions {
         if asker.is_call() {
             // Less than the time limit of the request, so that its caller reads this reason first.
             let within = limit / 10 * 9;
-            asker.turn = self.turns.enter(&asker.tool, (request.principal, within)).await?;
+            asker.turn = self.turns.enter(&asker.tool, (request.quota_key, within)).await?;
             if asker.turn.is_some() && self.turns.habits().asks(&asker.tool) {
                 // Else the gateway would have to reject its questions.
                 self.former.settled(&asker.caller).await;
@@ -352,7 +352,7 @@ impl Connection {
         let pending = self.pending();
         let is_it = |asker: &Asker| asker.result_of() == Some(task);
         let mut found = pending.as_ref()?.iter().filter(|(_, waiting)| {
-            waiting.side.is_some() && waiting.asker.as_ref().is_some_and(is_it)
+            waiting.channel.is_some() && waiting.asker.as_ref().is_some_and(is_it)
         });
         found.next().map(|(id, _)| *id)
     }
@@ -389,7 +389,7 @@ impl Connection {
 
     /// Delivers a question to the caller of a request, and returns the answer to the child.
     fn deliver(self: &Arc<Self>, question: Question, (id, has_token): (u64, bool)) {
-        let side = {
+        let channel = {
             let mut pending = self.pending();
             let waiting = pending.as_mut().and_then(|pending| pending.get_mut(&id));
             let Some(waiting) = waiting else {
@@ -401,10 +401,10 @@ impl Connection {
                 asker.has_asked = true;
                 self.questions().turns.habits().has_asked(&asker.tool, has_token);
             }
-            waiting.side.clone()
+            waiting.channel.clone()
         };
-        let Some(side) = side else { return self.refuse(&question, "the caller has disconnected") };
-        let answered = side.ask(&question.method, question.params.as_deref());
+        let Some(channel) = channel else { return self.refuse(&question, "the caller has disconnected") };
+        let answered = channel.ask(&question.method, question.params.as_deref());
         let waits = (!has_token).then(|| self.questions().turns.unanswered());
         let connection = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -442,17 +442,17 @@ mod tests {
     use super::*;
     use crate::{
         TargetId,
-        announce::{Announcer, Board},
-        request::{Context, Request},
-        side::{Meanwhile, Side},
-        stdio::{former::GRACE, lines::Line},
+        events::{EventPublisher, EventBus},
+        request::{RequestContext, Request},
+        client_channel::{InterimMessage, ClientChannel},
+        stdio::{former_calls::GRACE, lines::Line},
     };
 
     const TOOL: &str = "t";
 
     fn connection() -> (Arc<Connection>, mpsc::Receiver<Bytes>) {
         let server: TargetId = "server/s@1.0.0".parse().unwrap();
-        let announcer = Announcer::new(server.clone(), Board::new(), Arc::default());
+        let announcer = EventPublisher::new(server.clone(), EventBus::new(), Arc::default());
         let habits = Arc::<Habits>::default();
         habits.asked_nothing(TOOL);
         Connection::new(server, UpstreamLimits::default(), (Arc::new(announcer), habits))
@@ -466,8 +466,8 @@ mod tests {
         assert!(connection.receive(&Line::Whole(question.to_string().as_bytes())));
     }
 
-    fn is_asked(meanwhile: &mut mpsc::Receiver<Meanwhile>) -> bool {
-        matches!(meanwhile.try_recv(), Ok(Meanwhile::Question(_)))
+    fn is_asked(meanwhile: &mut mpsc::Receiver<InterimMessage>) -> bool {
+        matches!(meanwhile.try_recv(), Ok(InterimMessage::Question(_)))
     }
 
     /// Whether the child got an error since the last check.
@@ -479,11 +479,11 @@ mod tests {
     #[tokio::test]
     async fn question_reaches_the_call_of_its_token_only() {
         let (connection, mut written) = connection();
-        let context = Context::default();
-        let (side, mut meanwhile) = Side::open();
+        let context = RequestContext::default();
+        let (channel, mut meanwhile) = ClientChannel::open();
         let request =
-            Request { side: Some(&side), ..Request::plain(Method::CallTool, &[], &context) };
-        let outgoing = Outgoing::Asked { subject: TOOL, request, departure: None };
+            Request { channel: Some(&channel), ..Request::plain(Method::CallTool, &[], &context) };
+        let outgoing = Outgoing::Asked { subject: TOOL, request, send_state: None };
         let mut call = Box::pin(connection.request_in(Era::Legacy, &outgoing));
         assert!(call.as_mut().now_or_never().is_none());
         ask(&connection, Some("gateway-7"));
@@ -493,22 +493,22 @@ mod tests {
     }
 
     /// A caller with its own session.
-    fn session(id: &str) -> Context {
-        Context { session: Some(id.into()), ..Context::default() }
+    fn session(id: &str) -> RequestContext {
+        RequestContext { session: Some(id.into()), ..RequestContext::default() }
     }
 
     /// A call, or another request about this subject.
     fn call<'a>(
         (method, subject, params): (Method, &'a str, &'a [Param]),
-        (context, side): (&'a Context, &'a Side),
+        (context, channel): (&'a RequestContext, &'a ClientChannel),
     ) -> Outgoing<'a> {
-        let request = Request { side: Some(side), ..Request::plain(method, params, context) };
-        Outgoing::Asked { subject, request, departure: None }
+        let request = Request { channel: Some(channel), ..Request::plain(method, params, context) };
+        Outgoing::Asked { subject, request, send_state: None }
     }
 
     /// A plain call.
-    fn plain<'a>(context: &'a Context, side: &'a Side) -> Outgoing<'a> {
-        call((Method::CallTool, TOOL, &[]), (context, side))
+    fn plain<'a>(context: &'a RequestContext, channel: &'a ClientChannel) -> Outgoing<'a> {
+        call((Method::CallTool, TOOL, &[]), (context, channel))
     }
 
     fn answer(connection: &Arc<Connection>, id: u64, result: &str) {
@@ -529,7 +529,7 @@ mod tests {
     async fn ambiguous_question_waits_until_one_call_remains() {
         let (connection, mut written) = connection();
         let alice = session("alice");
-        let [(first, mut told_first), (second, mut told_second)] = [Side::open(), Side::open()];
+        let [(first, mut told_first), (second, mut told_second)] = [ClientChannel::open(), ClientChannel::open()];
         let (of_first, of_second) = (plain(&alice, &first), plain(&alice, &second));
         let _calls = [start!(connection, of_first), start!(connection, of_second)];
         ask(&connection, None);
@@ -543,7 +543,7 @@ mod tests {
     async fn ambiguous_question_of_two_callers_is_rejected() {
         let (connection, mut written) = connection();
         let (alice, bob) = (session("alice"), session("bob"));
-        let [(first, _told_first), (second, mut told_second)] = [Side::open(), Side::open()];
+        let [(first, _told_first), (second, mut told_second)] = [ClientChannel::open(), ClientChannel::open()];
         let (of_first, of_second) = (plain(&alice, &first), plain(&bob, &second));
         let _calls = [start!(connection, of_first), start!(connection, of_second)];
         ask(&connection, None);
@@ -557,8 +557,8 @@ mod tests {
     async fn cancelled_call_is_doubted_until_it_is_answered() {
         let (connection, mut written) = connection();
         let (alice, bob) = (session("alice"), session("bob"));
-        let (side, mut told) = Side::open();
-        let (of_alice, of_bob) = (plain(&alice, &side), plain(&bob, &side));
+        let (channel, mut told) = ClientChannel::open();
+        let (of_alice, of_bob) = (plain(&alice, &channel), plain(&bob, &channel));
         for is_answered in [true, false] {
             drop(start!(connection, of_alice));
             tokio::time::advance(GRACE * 2).await;
@@ -592,8 +592,8 @@ mod tests {
     async fn late_question_of_an_ended_call_reaches_no_other() {
         let (connection, mut written) = connection();
         let (alice, bob) = (session("alice"), session("bob"));
-        let (side, mut told) = Side::open();
-        let (of_alice, of_bob) = (plain(&alice, &side), plain(&bob, &side));
+        let (channel, mut told) = ClientChannel::open();
+        let (of_alice, of_bob) = (plain(&alice, &channel), plain(&bob, &channel));
         let _alice = start!(connection, of_alice);
         answer(&connection, 1, "{}");
         let _bob = start!(connection, of_bob);
@@ -613,11 +613,11 @@ mod tests {
     async fn question_during_the_task_of_another_is_rejected() {
         let (connection, mut written) = connection();
         let (alice, bob) = (session("alice"), session("bob"));
-        let (side, mut told) = Side::open();
+        let (channel, mut told) = ClientChannel::open();
         let task = RawValue::from_string("{}".to_owned()).unwrap();
         let params = [Param { name: TASK_PARAM.into(), value: task }];
-        let of_alice = call((Method::CallTool, TOOL, &params), (&alice, &side));
-        let of_bob = plain(&bob, &side);
+        let of_alice = call((Method::CallTool, TOOL, &params), (&alice, &channel));
+        let of_bob = plain(&bob, &channel);
         let _alice = start!(connection, of_alice);
         answer(&connection, 1, r#"{"task":{"taskId":"7","status":"working"}}"#);
         tokio::time::advance(GRACE * 2).await;
@@ -628,7 +628,7 @@ mod tests {
             (3, Method::GetTask, r#"{"taskId":"7","status":"working"}"#),
             (4, Method::CancelTask, r#"{"taskId":"7","status":"cancelled"}"#),
         ] {
-            let about = call((method, "7", &[]), (&alice, &side));
+            let about = call((method, "7", &[]), (&alice, &channel));
             let _about = start!(connection, about);
             answer(&connection, id, result);
             tokio::time::advance(GRACE).await;
@@ -649,11 +649,11 @@ mod tests {
     #[tokio::test]
     async fn question_of_a_cancelled_call_reaches_no_other() {
         let (connection, _written) = connection();
-        let context = Context::default();
-        let (side, mut meanwhile) = Side::open();
+        let context = RequestContext::default();
+        let (channel, mut meanwhile) = ClientChannel::open();
         let request =
-            Request { side: Some(&side), ..Request::plain(Method::CallTool, &[], &context) };
-        let outgoing = Outgoing::Asked { subject: TOOL, request, departure: None };
+            Request { channel: Some(&channel), ..Request::plain(Method::CallTool, &[], &context) };
+        let outgoing = Outgoing::Asked { subject: TOOL, request, send_state: None };
         let mut cancelled = Box::pin(connection.request_in(Era::Legacy, &outgoing));
         let mut running = Box::pin(connection.request_in(Era::Legacy, &outgoing));
         assert!(cancelled.as_mut().now_or_never().is_none());

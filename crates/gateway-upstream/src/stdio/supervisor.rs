@@ -21,9 +21,9 @@ use retry_backoff::Backoff;
 
 use super::{
     super::{
-        announce::Announcer,
-        error::{Breach, Error, Phase},
-        handshake::{self, About, Verdict},
+        events::EventPublisher,
+        error::{ProtocolViolation, Error, Phase},
+        handshake::{self, UpstreamInfo, Negotiation},
         message::{self, Outgoing},
         routing::TargetId,
         start::Start,
@@ -72,7 +72,7 @@ pub(super) struct Plan {
     config: TransportConfig,
     limits: UpstreamLimits,
     pub(super) timing: Timing,
-    announcer: Arc<Announcer>,
+    announcer: Arc<EventPublisher>,
     habits: Arc<Habits>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Supervisor {
 }
 
 impl Plan {
-    pub(super) fn new(start: &Start<'_>, announcer: Arc<Announcer>) -> Self {
+    pub(super) fn new(start: &Start<'_>, announcer: Arc<EventPublisher>) -> Self {
         Self {
             server: start.config.server.clone(),
             config: start.config.transport.clone(),
@@ -205,19 +205,19 @@ impl Supervisor {
     async fn handshake(&self, opening: Opening, connection: &Arc<Connection>) -> Result<(), Error> {
         let verdict = match opening {
             Opening::Probe => self.probe(connection).await?,
-            Opening::Initialize => Verdict::Legacy,
+            Opening::Initialize => Negotiation::Legacy,
         };
         match verdict {
-            Verdict::Modern => connection.settle(Era::Modern, None),
-            Verdict::Foreign => return Err(Breach::NoCommonVersion.into()),
-            Verdict::Legacy => {
+            Negotiation::Modern => connection.settle(Era::Modern, None),
+            Negotiation::Foreign => return Err(ProtocolViolation::NoCommonVersion.into()),
+            Negotiation::Legacy => {
                 let initialize = Outgoing::Initialize { capabilities: CAPABILITIES };
                 let reply = connection.request_in(Era::Legacy, &initialize);
                 let after_ms = self.plan.limits.list_timeout_ms;
                 let reply = timeout(Duration::from_millis(after_ms), reply).await;
                 let late = Err(Error::Timeout { phase: Phase::Connect, after_ms });
                 let reply = reply.unwrap_or(late)?;
-                let about = About::of_reply(&reply);
+                let about = UpstreamInfo::of_reply(&reply);
                 handshake::after_initialize(reply)?;
                 connection.settle(Era::Legacy, about);
                 connection.send(message::initialized());
@@ -227,15 +227,15 @@ impl Supervisor {
     }
 
     /// Sends `server/discover`. Some legacy servers do not respond to unknown methods.
-    async fn probe(&self, connection: &Arc<Connection>) -> Result<Verdict, Error> {
+    async fn probe(&self, connection: &Arc<Connection>) -> Result<Negotiation, Error> {
         let patience = Duration::from_millis(self.plan.limits.connect_timeout_ms);
         match timeout(patience, connection.request_in(Era::Modern, &Outgoing::Discover)).await {
             Ok(reply) => {
                 let reply = reply?;
-                connection.introduced(About::of_reply(&reply));
+                connection.introduced(UpstreamInfo::of_reply(&reply));
                 Ok(handshake::after_discover(&reply))
             }
-            Err(_) => Ok(Verdict::Legacy),
+            Err(_) => Ok(Negotiation::Legacy),
         }
     }
 }

@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::error::NoTurn;
+use crate::error::CallNotStarted;
 
 /// Maximum wait for the turn of an unknown tool, so that a slow first call does not block others.
 const LEARN: Duration = Duration::from_secs(5);
@@ -146,27 +146,27 @@ impl Turns {
         Unanswered(Arc::clone(&self.unanswered))
     }
 
-    fn late(&self) -> NoTurn {
+    fn late(&self) -> CallNotStarted {
         let is_unanswered =
             *self.is_ambiguous.borrow() || self.unanswered.load(Ordering::Relaxed) > 0;
-        if is_unanswered { NoTurn::Unanswered } else { NoTurn::Running }
+        if is_unanswered { CallNotStarted::Unanswered } else { CallNotStarted::Running }
     }
 
     /// Waits until a call of this tool may start, at most this long.
     pub(super) async fn enter(
         &self,
         tool: &str,
-        (principal, within): (&QuotaKey, Duration),
-    ) -> Result<Option<Turn>, NoTurn> {
+        (quota_key, within): (&QuotaKey, Duration),
+    ) -> Result<Option<Turn>, CallNotStarted> {
         let turn = if self.is_free(tool) {
             None
         } else if let Ok(turn) = Arc::clone(&self.one).try_acquire_owned() {
             Some(turn)
         } else {
             let full = |why: QuotaExceeded| match why {
-                QuotaExceeded::PerCaller { most, .. } | QuotaExceeded::Total { most, .. } => NoTurn::Full { most },
+                QuotaExceeded::PerCaller { most, .. } | QuotaExceeded::Total { most, .. } => CallNotStarted::Full { most },
             };
-            let _place = self.queue.take(principal).map_err(full)?;
+            let _place = self.queue.take(quota_key).map_err(full)?;
             self.queued(tool, Instant::now() + within).await.map_err(|_| self.late())?
         };
         if !*self.is_ambiguous.borrow() {
@@ -275,13 +275,13 @@ mod tests {
         let mut waiting = [0, 1].map(|_| Box::pin(turns.enter("asks", (&ann, LONG))));
         assert!(waiting.iter_mut().all(|call| call.as_mut().now_or_never().is_none()));
         let full = turns.enter("asks", (&ann, LONG)).await.unwrap_err();
-        assert_eq!(full, NoTurn::Full { most: 2 }, "a quarter of eight");
+        assert_eq!(full, CallNotStarted::Full { most: 2 }, "a quarter of eight");
         let running = turns.enter("asks", (&None, SHORT)).await.unwrap_err();
-        assert_eq!(running, NoTurn::Running);
+        assert_eq!(running, CallNotStarted::Running);
         let question = turns.unanswered();
         let unanswered = turns.enter("asks", (&None, SHORT)).await.unwrap_err();
-        assert_eq!(unanswered, NoTurn::Unanswered);
+        assert_eq!(unanswered, CallNotStarted::Unanswered);
         drop(question);
-        assert_eq!(turns.late(), NoTurn::Running);
+        assert_eq!(turns.late(), CallNotStarted::Running);
     }
 }

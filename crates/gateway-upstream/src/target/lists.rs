@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::Target;
 use crate::{
     definitions::{Definitions, Tools},
-    error::{Breach, Error, Phase},
+    error::{ProtocolViolation, Error, Phase},
     features::Features,
     message::{Catalogue, Outgoing},
 };
@@ -120,7 +120,7 @@ impl Target {
                 return Ok(());
             }
         }
-        Err(Breach::EndlessList.into())
+        Err(ProtocolViolation::EndlessList.into())
     }
 
     /// Fetches one page. Listing is idempotent, so it is retried after a lost connection.

@@ -18,20 +18,20 @@ use tokio::time::timeout;
 
 use super::{
     super::{
-        departure::Departure,
+        send_state::SendState,
         error::{Error, Phase},
-        gate::Place,
+        concurrency::Place,
         message::Outgoing,
         reply::read_result,
         request::Request,
-        side::Side,
-        visit::Visit,
+        client_channel::ClientChannel,
+        in_flight::InFlight,
     },
     LONGEST, Target,
 };
 
 /// The delay before a retry.
-const AGAIN: Duration = Duration::from_millis(50);
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 impl Target {
     /// Sends a caller's request and waits for its result. The time limit applies separately to
@@ -41,20 +41,20 @@ impl Target {
         permit: Permit,
         request: Request<'_>,
     ) -> Result<RawResult, Error> {
-        let _place = self.turn(&request).await?;
+        let _place = self.wait_for_permit(&request).await?;
         let started = Instant::now();
         // Checked after the queue, because other requests may have failed meanwhile.
-        let passing = self.breaker.pass()?;
-        let visit = Arc::new(Visit::new(passing, &self.shares, request.principal.clone()));
-        let side = request.side.map(|side| side.of(&visit));
-        let request = Request { side: side.as_ref(), ..request };
-        let outcome = self.timely(permit.subject(), request, started).await;
+        let breaker_permit = self.breaker.pass()?;
+        let in_flight = Arc::new(InFlight::new(breaker_permit, &self.shares, request.quota_key.clone()));
+        let channel = request.channel.map(|channel| channel.for_request(&in_flight));
+        let request = Request { channel: channel.as_ref(), ..request };
+        let outcome = self.send_within_limit(permit.subject(), request, started).await;
         // A request that timed out while waiting for answers has proved that the upstream is alive.
-        let is_beside_it = |error: &Error| {
-            error.is_beside_it() || (visit.has_asked() && matches!(error, Error::Timeout { .. }))
+        let is_local = |error: &Error| {
+            error.is_local() || (in_flight.has_asked() && matches!(error, Error::Timeout { .. }))
         };
-        if !outcome.as_ref().is_err_and(is_beside_it) {
-            visit.end(outcome.as_ref().is_err_and(Error::is_failure));
+        if !outcome.as_ref().is_err_and(is_local) {
+            in_flight.end(outcome.as_ref().is_err_and(Error::is_failure));
         }
         if outcome.as_ref().is_err_and(Error::is_about_reach) && self.is_up() {
             self.announcer.refresh();
@@ -64,8 +64,8 @@ impl Target {
 
     /// Waits for a place, at most for the time limit of the call. An unidentified caller counts by
     /// its network address.
-    async fn turn(&self, request: &Request<'_>) -> Result<Place<'_>, Error> {
-        let caller = request.principal.as_ref().or(request.context.payer().as_ref()).cloned();
+    async fn wait_for_permit(&self, request: &Request<'_>) -> Result<Place<'_>, Error> {
+        let caller = request.quota_key.as_ref().or(request.context.payer().as_ref()).cloned();
         if let Some(place) = self.gate.try_enter(&caller) {
             return Ok(place);
         }
@@ -74,30 +74,30 @@ impl Target {
         Ok(waited.unwrap_or_else(|_| Err(self.gate.overloaded()))?)
     }
 
-    async fn timely(
+    async fn send_within_limit(
         &self,
         subject: &str,
         request: Request<'_>,
         started: Instant,
     ) -> Result<RawResult, Error> {
-        let departure = Departure::default();
+        let send_state = SendState::default();
         // Boxed, because steps of compositions nest these futures.
-        let mut attempt = Box::pin(self.attempt_twice(subject, (request, &departure)));
-        let mut limit = self.patience(&request);
+        let mut attempt = Box::pin(self.attempt_with_retry(subject, (request, &send_state)));
+        let mut limit = self.time_limit(&request);
         loop {
             let left = limit.saturating_sub(started.elapsed());
             let outcome = tokio::select! {
                 biased;
-                why = refused(request.side) => return Err(why.into()),
+                why = quota_exceeded(request.channel) => return Err(why.into()),
                 outcome = timeout(left, &mut attempt) => outcome,
             };
             match outcome {
                 Ok(outcome) => return outcome,
-                Err(_) if self.patience(&request) > limit => limit = self.patience(&request),
+                Err(_) if self.time_limit(&request) > limit => limit = self.time_limit(&request),
                 Err(_) => {
                     let after_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
                     // A request that was not sent by now never is.
-                    let phase = if departure.call_off() { Phase::Connect } else { Phase::Call };
+                    let phase = if send_state.cancel_if_unsent() { Phase::Connect } else { Phase::Call };
                     return Err(Error::Timeout { phase, after_ms });
                 }
             }
@@ -106,25 +106,25 @@ impl Target {
 
     /// Retries once if that is safe: nothing was sent, or the connection was lost and the request
     /// is repeatable.
-    async fn attempt_twice(
+    async fn attempt_with_retry(
         &self,
         subject: &str,
-        (request, departure): (Request<'_>, &Departure),
+        (request, send_state): (Request<'_>, &SendState),
     ) -> Result<RawResult, Error> {
-        let outcome = self.attempt(subject, (request, departure)).await;
+        let outcome = self.attempt(subject, (request, send_state)).await;
         let is_safe =
             |error: &Error| error.is_unsent() || (request.is_repeatable && error.is_lost());
         if !outcome.as_ref().is_err_and(is_safe) {
             return outcome;
         }
-        tokio::time::sleep(jittered(AGAIN)).await;
-        Box::pin(self.attempt(subject, (request, departure))).await
+        tokio::time::sleep(jittered(RETRY_DELAY)).await;
+        Box::pin(self.attempt(subject, (request, send_state))).await
     }
 
     /// The time limit of a request; each question to the caller extends it.
-    fn patience(&self, request: &Request<'_>) -> Duration {
+    fn time_limit(&self, request: &Request<'_>) -> Duration {
         let limit = self.limit(request);
-        let questions = request.side.map_or(0, Side::questions);
+        let questions = request.channel.map_or(0, ClientChannel::questions);
         limit.max(LONGEST.min(limit + self.timing.answer.saturating_mul(questions)))
     }
 
@@ -135,9 +135,9 @@ impl Target {
     async fn attempt(
         &self,
         subject: &str,
-        (request, departure): (Request<'_>, &Departure),
+        (request, send_state): (Request<'_>, &SendState),
     ) -> Result<RawResult, Error> {
-        let outgoing = Outgoing::Asked { subject, request, departure: Some(departure) };
+        let outgoing = Outgoing::Asked { subject, request, send_state: Some(send_state) };
         let mirrored = self.mirrored(subject, &request);
         let (mut reply, mut era) = self.link.request(&outgoing, &mirrored).await?;
         if reply.is_header_mismatch() {
@@ -161,9 +161,9 @@ impl Target {
 }
 
 /// Resolves when an exceeded quota ends the request.
-async fn refused(side: Option<&Side>) -> QuotaExceeded {
-    match side {
-        Some(side) => side.refused().await,
+async fn quota_exceeded(channel: Option<&ClientChannel>) -> QuotaExceeded {
+    match channel {
+        Some(channel) => channel.quota_exceeded().await,
         None => pending().await,
     }
 }

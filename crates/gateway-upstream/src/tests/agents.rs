@@ -71,7 +71,7 @@ pub(super) async fn ask(upstreams: &Upstreams) -> Result<Value, Error> {
 
 async fn ask_with(upstreams: &Upstreams, method: Method, arguments: &str) -> Result<Value, Error> {
     let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
-    let context = Context::default();
+    let context = RequestContext::default();
     let request = Request {
         arguments: Some(&arguments),
         is_repeatable: false,
@@ -146,7 +146,7 @@ async fn agent_without_supported_version_is_down() {
         let upstreams = start_with(&fake);
         eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
         let error = ask(&upstreams).await.unwrap_err();
-        assert!(matches!(error, Error::Protocol { what: Breach::NoCommonVersion }), "{error}");
+        assert!(matches!(error, Error::Protocol { what: ProtocolViolation::NoCommonVersion }), "{error}");
         assert!(!error.may_have_run());
         assert!(fake.seen("SendMessage").is_empty());
         upstreams.shutdown().await;

@@ -18,7 +18,7 @@ async fn fault(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Err
     error
 }
 
-async fn breach(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Breach {
+async fn breach(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> ProtocolViolation {
     match fault(call).await {
         Error::Protocol { what } => what,
         other => panic!("{other}"),
@@ -27,43 +27,43 @@ async fn breach(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Br
 
 #[tokio::test]
 async fn closed_connections_are_errors() {
-    assert_eq!(breach(|_| Reply::Close(Vec::new())).await, Breach::Closed);
+    assert_eq!(breach(|_| Reply::Close(Vec::new())).await, ProtocolViolation::Closed);
     assert_eq!(
         breach(|_| Reply::Close(b"HTTP/1.1 200 OK\r\nconte".to_vec())).await,
-        Breach::Closed
+        ProtocolViolation::Closed
     );
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n";
     let half = format!("{head}{{\"jsonrpc\":\"2.0\"");
-    assert_eq!(breach(move |_| Reply::Close(half.clone().into())).await, Breach::Closed);
-    assert_eq!(breach(|_| sse_reply([b"data: {\"json".as_slice()])).await, Breach::Closed);
-    assert_eq!(breach(|_| sse_reply([b": nothing\n\n".as_slice()])).await, Breach::Closed);
+    assert_eq!(breach(move |_| Reply::Close(half.clone().into())).await, ProtocolViolation::Closed);
+    assert_eq!(breach(|_| sse_reply([b"data: {\"json".as_slice()])).await, ProtocolViolation::Closed);
+    assert_eq!(breach(|_| sse_reply([b": nothing\n\n".as_slice()])).await, ProtocolViolation::Closed);
 }
 
 #[tokio::test]
 async fn invalid_responses_are_errors() {
     let json = |body: &'static [u8]| move |_: &Received| raw_reply(200, "application/json", body);
-    assert!(matches!(breach(json(b"\0\xff garbage")).await, Breach::Garbage(_)));
-    assert!(matches!(breach(json(b"")).await, Breach::Garbage(_)));
-    assert!(matches!(breach(json(b"[]")).await, Breach::Garbage(_)));
+    assert!(matches!(breach(json(b"\0\xff garbage")).await, ProtocolViolation::Garbage(_)));
+    assert!(matches!(breach(json(b"")).await, ProtocolViolation::Garbage(_)));
+    assert!(matches!(breach(json(b"[]")).await, ProtocolViolation::Garbage(_)));
     let request = br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
-    assert!(matches!(breach(json(request)).await, Breach::Garbage(_)));
-    assert!(matches!(breach(|_| sse_reply([b"data: x\n\n".as_slice()])).await, Breach::Garbage(_)));
+    assert!(matches!(breach(json(request)).await, ProtocolViolation::Garbage(_)));
+    assert!(matches!(breach(|_| sse_reply([b"data: x\n\n".as_slice()])).await, ProtocolViolation::Garbage(_)));
     let nested = br#"{"jsonrpc":"2.0","id":1,"result":"#;
     let nested: Vec<u8> = [&nested[..], &[b'['; 10_000][..]].concat();
     assert!(matches!(
         breach(move |_| raw_reply(200, "application/json", &nested)).await,
-        Breach::Garbage(gateway_protocol::jsonrpc::InvalidMessage::TooDeep { .. })
+        ProtocolViolation::Garbage(gateway_protocol::jsonrpc::InvalidMessage::TooDeep { .. })
     ));
     let wrong_id = br#"{"jsonrpc":"2.0","id":999999,"result":{}}"#;
-    assert_eq!(breach(json(wrong_id)).await, Breach::WrongId);
+    assert_eq!(breach(json(wrong_id)).await, ProtocolViolation::WrongId);
     let string_id = br#"{"jsonrpc":"2.0","id":"3","result":{}}"#;
-    assert_eq!(breach(json(string_id)).await, Breach::WrongId);
-    assert_eq!(breach(|_| raw_reply(200, "text/html", b"<html>")).await, Breach::ContentType);
-    assert_eq!(breach(|_| raw_reply(202, "text/plain", b"")).await, Breach::ContentType);
-    assert_eq!(breach(|seen| seen.result(&json!([false]))).await, Breach::Shape("tools/call"));
-    assert_eq!(breach(|_| raw_reply(500, "text/html", b"<html>")).await, Breach::Status(500));
+    assert_eq!(breach(json(string_id)).await, ProtocolViolation::WrongId);
+    assert_eq!(breach(|_| raw_reply(200, "text/html", b"<html>")).await, ProtocolViolation::ContentType);
+    assert_eq!(breach(|_| raw_reply(202, "text/plain", b"")).await, ProtocolViolation::ContentType);
+    assert_eq!(breach(|seen| seen.result(&json!([false]))).await, ProtocolViolation::Shape("tools/call"));
+    assert_eq!(breach(|_| raw_reply(500, "text/html", b"<html>")).await, ProtocolViolation::Status(500));
     let redirect = b"HTTP/1.1 307 X\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n";
-    assert_eq!(breach(|_| Reply::Keep(vec![redirect.to_vec()])).await, Breach::Status(307));
+    assert_eq!(breach(|_| Reply::Keep(vec![redirect.to_vec()])).await, ProtocolViolation::Status(307));
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn messages_before_response_are_rate_limited() {
     upstreams.until_up().await;
     let buffers = Arc::new(gateway_policy::BufferPool::default());
     let buffered = Some(Arc::new(buffers.open(None, 4 * 65_536)));
-    let context = Context { buffered, ..Context::default() };
+    let context = RequestContext { buffered, ..RequestContext::default() };
     let began = Instant::now();
     let result = upstreams.send(permit(&key(), "t"), Request::plain(Method::CallTool, &[], &context)).await;
     assert_eq!(result.unwrap().result.get(), "{}");

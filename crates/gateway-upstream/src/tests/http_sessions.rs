@@ -28,7 +28,7 @@ async fn expired_session_is_reopened_once() {
     assert_eq!(fake.seen("initialize").len(), 3);
 
     let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(matches!(error, Error::Protocol { what: Breach::Status(404) }), "{error}");
+    assert!(matches!(error, Error::Protocol { what: ProtocolViolation::Status(404) }), "{error}");
     assert_eq!(fake.seen("tools/call").len(), 6);
 }
 
@@ -49,7 +49,7 @@ async fn server_that_becomes_legacy_is_probed_again() {
     assert_eq!(upstreams.must_call("{}").await, "{}");
     is_old.store(true, Ordering::SeqCst);
     let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(matches!(error, Error::Protocol { what: Breach::Status(400) }), "{error}");
+    assert!(matches!(error, Error::Protocol { what: ProtocolViolation::Status(400) }), "{error}");
     assert_eq!(upstreams.must_call("{}").await, "{}");
     assert_eq!(fake.seen("initialize").len(), 1);
 }
@@ -149,7 +149,7 @@ async fn abandoned_session_is_deleted() {
 
 /// A call of a client with a session.
 async fn call_in(upstreams: &Upstreams, session: &str) -> Result<RawResult, Error> {
-    let context = Context { session: Some(session.into()), ..Context::default() };
+    let context = RequestContext { session: Some(session.into()), ..RequestContext::default() };
     upstreams.send(permit(&key(), "t"), Request::plain(Method::CallTool, &[], &context)).await
 }
 
@@ -171,8 +171,8 @@ async fn session_with_a_running_request_is_not_replaced() {
     });
     eventually(|| async { fake.seen("tools/call").len() == 1 }).await;
     let error = call_in(&upstreams, "two").await.unwrap_err();
-    let full = Overloaded::CallerSessions { most: 1 };
-    assert!(matches!(error, Error::Overloaded(why) if why == full), "{error}");
+    let full = LimitReached::CallerSessions { most: 1 };
+    assert!(matches!(error, Error::LimitReached(why) if why == full), "{error}");
     assert_eq!(ended(), 0);
     first.abort();
     eventually(|| async { call_in(&upstreams, "two").await.is_ok() }).await;

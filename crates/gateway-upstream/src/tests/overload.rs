@@ -1,4 +1,4 @@
-//! Overloaded and failing upstreams: queue limits, the circuit breaker, and retries.
+//! LimitReached and failing upstreams: queue limits, the circuit breaker, and retries.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,7 +15,7 @@ async fn full_queue_rejects_immediately() {
     eventually(|| async { fake.seen("tools/call").len() == 1 }).await;
     eventually(|| async { upstreams.health()[0].load.waiting == 1 }).await;
     let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(matches!(error, Error::Overloaded(Overloaded::All { waiting: 1 })), "{error}");
+    assert!(matches!(error, Error::LimitReached(LimitReached::All { waiting: 1 })), "{error}");
     assert_eq!(fake.seen("tools/call").len(), 1, "the second request is queued");
     calls.iter().for_each(tokio::task::JoinHandle::abort);
 }
@@ -36,11 +36,11 @@ async fn failing_upstream_opens_breaker_and_recovers() {
     }
     let asked = fake.seen("tools/call").len();
     let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(matches!(error, Error::Spared(_)), "{error}");
-    assert!(upstreams.health()[0].is_spared);
+    assert!(matches!(error, Error::CircuitOpen(_)), "{error}");
+    assert!(upstreams.health()[0].is_circuit_open);
     assert_eq!(fake.seen("tools/call").len(), asked, "nothing was sent");
     eventually(|| async { upstreams.try_call("{}").await.is_ok() }).await;
-    assert!(!upstreams.health()[0].is_spared);
+    assert!(!upstreams.health()[0].is_circuit_open);
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn successful_lists_keep_breaker_open() {
     for _ in 0..5 {
         assert!(upstreams.try_call("{}").await.is_err());
     }
-    assert!(upstreams.health()[0].is_spared);
+    assert!(upstreams.health()[0].is_circuit_open);
     // The second list is requested once the gateway has the first.
     for _ in 0..2 {
         let lists = fake.seen("tools/list").len();
@@ -60,9 +60,9 @@ async fn successful_lists_keep_breaker_open() {
         eventually(|| async { fake.seen("tools/list").len() > lists }).await;
     }
     assert!(matches!(upstreams.state(), TargetState::Up { .. }));
-    assert!(upstreams.health()[0].is_spared);
+    assert!(upstreams.health()[0].is_circuit_open);
     let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(matches!(error, Error::Spared(_)), "{error}");
+    assert!(matches!(error, Error::CircuitOpen(_)), "{error}");
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn queue_timeout_does_not_count_as_failure() {
         assert!(call.await.unwrap().is_err());
     }
     assert!(fake.seen("tools/call").len() < 5, "most requests timed out in the queue");
-    assert!(!upstreams.health()[0].is_spared);
+    assert!(!upstreams.health()[0].is_circuit_open);
     assert!(upstreams.try_call("{}").await.is_ok());
 }
 
@@ -108,7 +108,7 @@ async fn lost_request_is_retried_only_if_repeatable() {
         .await;
         let upstreams = start(transport(&fake), limits(), TIMING);
         upstreams.until_up().await;
-        let context = Context::default();
+        let context = RequestContext::default();
         let request = Request::plain(Method::CallTool, &[], &context);
         let outcome = upstreams.send(permit(&key(), "t"), Request { is_repeatable, ..request }).await;
         assert_eq!(outcome.is_ok(), is_repeatable, "{outcome:?}");
@@ -170,16 +170,16 @@ async fn unanswered_questions_are_not_upstream_failures() {
     let upstreams = start(transport(&fake), limits, timing);
     upstreams.until_up().await;
     for _ in 0..6 {
-        let (side, mut meanwhile) = Side::open();
-        let context = Context::default();
+        let (channel, mut meanwhile) = ClientChannel::open();
+        let context = RequestContext::default();
         let request = Request::plain(Method::CallTool, &[], &context);
         let began = Instant::now();
-        let called = upstreams.send(permit(&key(), "t"), Request { side: Some(&side), ..request });
+        let called = upstreams.send(permit(&key(), "t"), Request { channel: Some(&channel), ..request });
         let (outcome, asked) = tokio::join!(called, meanwhile.recv());
-        assert!(matches!(asked, Some(Meanwhile::Question(_))), "{asked:?}");
+        assert!(matches!(asked, Some(InterimMessage::Question(_))), "{asked:?}");
         let error = outcome.unwrap_err();
         assert!(matches!(error, Error::Timeout { phase: Phase::Call, .. }), "{error}");
         assert!(began.elapsed() >= Duration::from_millis(150));
-        assert!(!upstreams.health()[0].is_spared);
+        assert!(!upstreams.health()[0].is_circuit_open);
     }
 }

@@ -23,7 +23,7 @@ impl Upstreams {
     async fn call_as(&self, caller: &str, arguments: &str) -> Result<String, Error> {
         let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
         let caller = (!caller.is_empty()).then(|| caller.into());
-        let context = Context { caller, ..Context::default() };
+        let context = RequestContext { caller, ..RequestContext::default() };
         let request = Request::plain(Method::CallTool, &[], &context);
         let request = Request { arguments: Some(&arguments), ..request };
         let result = self.send(permit(&key(), "t"), request).await?;
@@ -66,7 +66,7 @@ async fn longest_idle_child_is_evicted() {
     let another = async {
         eventually(|| async { upstreams.health()[0].load.running == 2 }).await;
         let error = upstreams.call_as("d", "{}").await.unwrap_err();
-        assert!(matches!(error, Error::Crowded(Crowded { most: 2 })), "{error}");
+        assert!(matches!(error, Error::ChildLimitReached(ChildLimitReached { most: 2 })), "{error}");
         upstreams.call_as("", "{}").await.unwrap()
     };
     let ((b, c), shared) = tokio::join!(working, another);

@@ -11,7 +11,7 @@ use registry_core::Digest;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::issued::Issued;
-use crate::error::NoToken;
+use crate::error::TokenError;
 
 /// Maximum time before its expiry at which a token is replaced, because requests take time.
 const MARGIN: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ pub(super) struct Tokens {
 struct Place {
     token: Mutex<Option<Token>>,
     /// Locked during a fetch. The time and the reason of the last failure.
-    failed: AsyncMutex<Option<(Instant, NoToken)>>,
+    failed: AsyncMutex<Option<(Instant, TokenError)>>,
     used: Mutex<Instant>,
 }
 
@@ -57,8 +57,8 @@ impl Tokens {
     pub(super) async fn get(
         &self,
         whose: Whose,
-        fetch: impl Future<Output = Result<Issued, NoToken>>,
-    ) -> Result<HeaderValue, NoToken> {
+        fetch: impl Future<Output = Result<Issued, TokenError>>,
+    ) -> Result<HeaderValue, TokenError> {
         let place = self.place(whose);
         if let Some(value) = place.value() {
             return Ok(value);
@@ -161,7 +161,7 @@ mod tests {
     async fn concurrent_callers_share_one_fetch_and_its_failure() {
         let tokens = Tokens::new(10);
         let fetched = AtomicU64::new(0);
-        let fetch = |answer: Result<Issued, NoToken>| {
+        let fetch = |answer: Result<Issued, TokenError>| {
             let (tokens, fetched) = (&tokens, &fetched);
             async move {
                 let fetch = async {
@@ -172,7 +172,7 @@ mod tests {
                 tokens.get(Whose::Gateway, fetch).await
             }
         };
-        let failure = || Err(NoToken::Late { after_ms: 1 });
+        let failure = || Err(TokenError::Late { after_ms: 1 });
         let all = futures_util::future::join_all((0..20).map(|_| fetch(failure()))).await;
         assert!(all.iter().all(Result::is_err));
         assert_eq!(fetched.load(Ordering::Relaxed), 1);

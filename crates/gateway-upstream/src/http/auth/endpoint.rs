@@ -21,7 +21,7 @@ use super::{
     issued::{ACCESS_TOKEN, Issued, read, refusal, sensitive},
 };
 use crate::{
-    Addresses, AuthConfig, ClientAuthentication, TargetId, departure::Body, error::NoToken,
+    Addresses, AuthConfig, ClientAuthentication, TargetId, send_state::Body, error::TokenError,
     secret::redact_url,
 };
 
@@ -62,13 +62,13 @@ impl TokenEndpoint {
     }
 
     /// Requests a new token: in exchange for this one, or the gateway's own.
-    pub(super) async fn fetch(&self, subject: Option<&SubjectToken>) -> Result<Issued, NoToken> {
+    pub(super) async fn fetch(&self, subject: Option<&SubjectToken>) -> Result<Issued, TokenError> {
         let after_ms = self.client.limits().connect_timeout_ms;
         let asked = timeout(Duration::from_millis(after_ms), self.ask(subject)).await;
-        let asked = asked.unwrap_or(Err(NoToken::Late { after_ms }));
+        let asked = asked.unwrap_or(Err(TokenError::Late { after_ms }));
         let outcome = match &asked {
             Ok(_) => "issued",
-            Err(NoToken::Refused { .. }) => "refused",
+            Err(TokenError::Refused { .. }) => "refused",
             Err(_) => "failed",
         };
         let server = self.server.name.as_str().to_owned();
@@ -76,17 +76,17 @@ impl TokenEndpoint {
         asked
     }
 
-    async fn ask(&self, subject: Option<&SubjectToken>) -> Result<Issued, NoToken> {
+    async fn ask(&self, subject: Option<&SubjectToken>) -> Result<Issued, TokenError> {
         let secret = self.config.client_secret.clone();
         let secret = spawn_blocking(move || secret.read()).await;
         let secret =
-            secret.map_err(|_| NoToken::Unreachable("the gateway is stopping".into()))??;
+            secret.map_err(|_| TokenError::Unreachable("the gateway is stopping".into()))??;
         let request = self.request(&secret, subject)?;
         let answer = self.client.send(&self.server, request).await.map_err(unreachable)?;
         let status = answer.status();
         let body = answer::read_whole(answer.into_body(), ANSWER_BYTES, None).await;
         let body = body.map_err(|e| match e {
-            Error::TooLarge { .. } => NoToken::Unusable("the response exceeds 64 KiB"),
+            Error::TooLarge { .. } => TokenError::Unusable("the response exceeds 64 KiB"),
             e => unreachable(e),
         })?;
         if status == StatusCode::OK { read(&body, subject) } else { Err(refusal(status, &body)) }
@@ -96,7 +96,7 @@ impl TokenEndpoint {
         &self,
         secret: &str,
         subject: Option<&SubjectToken>,
-    ) -> Result<Request<Body>, NoToken> {
+    ) -> Result<Request<Body>, TokenError> {
         let config = &self.config;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
@@ -120,11 +120,11 @@ impl TokenEndpoint {
     }
 }
 
-fn unreachable(error: Error) -> NoToken {
+fn unreachable(error: Error) -> TokenError {
     match error {
-        Error::Timeout { after_ms, .. } => NoToken::Late { after_ms },
-        Error::Unavailable { source, .. } => NoToken::Unreachable(source.to_string()),
-        _ => NoToken::Unreachable("the connection closed before the response was complete".to_owned()),
+        Error::Timeout { after_ms, .. } => TokenError::Late { after_ms },
+        Error::Unavailable { source, .. } => TokenError::Unreachable(source.to_string()),
+        _ => TokenError::Unreachable("the connection closed before the response was complete".to_owned()),
     }
 }
 

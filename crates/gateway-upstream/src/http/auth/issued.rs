@@ -9,7 +9,7 @@ use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::NoToken;
+use crate::error::TokenError;
 
 /// Maximum length of a token, in bytes: servers accept a few kilobytes of headers.
 const TOKEN_BYTES: usize = 16 * 1024;
@@ -56,27 +56,27 @@ struct Answer {
 }
 
 /// Parses a successful response.
-pub(super) fn read(body: &[u8], subject: Option<&SubjectToken>) -> Result<Issued, NoToken> {
+pub(super) fn read(body: &[u8], subject: Option<&SubjectToken>) -> Result<Issued, TokenError> {
     // The parser's message may repeat the token.
     let answer: Answer = serde_json::from_slice(body)
-        .map_err(|_| NoToken::Unusable("not JSON with `access_token` and `token_type`"))?;
+        .map_err(|_| TokenError::Unusable("not JSON with `access_token` and `token_type`"))?;
     let token = answer.access_token;
     if !answer.token_type.eq_ignore_ascii_case("bearer") {
-        return Err(NoToken::Unusable("the `token_type` is not `Bearer`"));
+        return Err(TokenError::Unusable("the `token_type` is not `Bearer`"));
     }
     if answer.issued_token_type.is_some_and(|issued| issued != ACCESS_TOKEN && issued != JWT) {
-        return Err(NoToken::Unusable("the `issued_token_type` is not an access token"));
+        return Err(TokenError::Unusable("the `issued_token_type` is not an access token"));
     }
     if token.is_empty() || token.len() > TOKEN_BYTES || !token.bytes().all(|b| b.is_ascii_graphic())
     {
-        return Err(NoToken::Unusable("the token is empty, longer than 16 KiB, or contains whitespace"));
+        return Err(TokenError::Unusable("the token is empty, longer than 16 KiB, or contains whitespace"));
     }
     // A caller's token is for the gateway; no other server may get it.
     if subject.is_some_and(|subject| subject.expose() == token) {
-        return Err(NoToken::Unusable("the endpoint returned the caller's own token"));
+        return Err(TokenError::Unusable("the endpoint returned the caller's own token"));
     }
     let lifetime = lifetime(answer.expires_in.as_ref())
-        .ok_or(NoToken::Unusable("`expires_in` is not a number of seconds"))?;
+        .ok_or(TokenError::Unusable("`expires_in` is not a number of seconds"))?;
     Ok(Issued { value: sensitive("Bearer", &token)?, lifetime })
 }
 
@@ -92,17 +92,17 @@ fn lifetime(told: Option<&Value>) -> Option<Duration> {
 }
 
 /// Parses an error response.
-pub(super) fn refusal(status: StatusCode, body: &[u8]) -> NoToken {
+pub(super) fn refusal(status: StatusCode, body: &[u8]) -> TokenError {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let said = body.get("error").and_then(Value::as_str);
     let reason = REASONS.into_iter().find(|known| Some(*known) == said);
-    NoToken::Refused { status: status.as_u16(), reason }
+    TokenError::Refused { status: status.as_u16(), reason }
 }
 
 /// A header value marked as sensitive.
-pub(super) fn sensitive(scheme: &str, credentials: &str) -> Result<HeaderValue, NoToken> {
+pub(super) fn sensitive(scheme: &str, credentials: &str) -> Result<HeaderValue, TokenError> {
     let value = HeaderValue::try_from(format!("{scheme} {credentials}"));
-    let mut value = value.map_err(|_| NoToken::Unusable("the token has characters that are not allowed in a header"))?;
+    let mut value = value.map_err(|_| TokenError::Unusable("the token has characters that are not allowed in a header"))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::tests::subject_token;
 
-    fn given(body: &str) -> Result<(String, u64), NoToken> {
+    fn given(body: &str) -> Result<(String, u64), TokenError> {
         let subject = subject_token("ann", "the-callers");
         let Issued { value, lifetime } = read(body.as_bytes(), Some(&subject))?;
         assert!(value.is_sensitive());

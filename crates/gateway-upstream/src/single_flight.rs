@@ -9,13 +9,13 @@ use super::{error::Error, routing::TargetId};
 
 /// The shared attempts at one upstream.
 #[derive(Debug, Default)]
-pub(super) struct Attempts {
+pub(super) struct SingleFlight {
     turn: AsyncMutex<()>,
     /// The number of failures and the last error.
     failures: Mutex<(u64, Option<Arc<Error>>)>,
 }
 
-impl Attempts {
+impl SingleFlight {
     /// Returns the known value, or makes an attempt that stores it. Callers that waited for a
     /// failed attempt get its error and make no attempt of their own, so that a queue of attempts
     /// cannot build up.
@@ -58,7 +58,7 @@ mod tests {
 
     #[tokio::test]
     async fn single_flight_shares_failures_and_retries_later() {
-        let (attempts, target) = (Attempts::default(), "server/s@1.0.0".parse().unwrap());
+        let (attempts, target) = (SingleFlight::default(), "server/s@1.0.0".parse().unwrap());
         let (count, known) = (AtomicU64::new(0), AtomicU64::new(0));
         let make = || {
             let attempt = async {

@@ -17,7 +17,7 @@ use super::{
     client::{Address, InvalidAddress},
     headers::SecretHeaders,
 };
-use crate::{TargetId, TransportConfig, announce::Announcer, departure::Body};
+use crate::{TargetId, TransportConfig, events::EventPublisher, send_state::Body};
 
 /// Maximum concurrent responses of the gateway itself to an upstream. Each one is a request and
 /// thus a connection; further questions get no response.
@@ -29,11 +29,11 @@ const BACKGROUND: Duration = Duration::from_secs(5);
 
 /// The HTTP transport of one upstream.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct Transport {
     pub(crate) server: TargetId,
     pub(crate) client: Client,
     pub(crate) address: Address,
-    pub(super) announcer: Arc<Announcer>,
+    pub(super) announcer: Arc<EventPublisher>,
     pub(super) answers: Arc<Semaphore>,
     pub(super) questions: Arc<Semaphore>,
     headers: SecretHeaders,
@@ -41,13 +41,13 @@ pub(crate) struct Way {
 }
 
 /// The subject of a request. `None`: the gateway itself.
-pub(crate) type OnBehalf = Option<Arc<SubjectToken>>;
+pub(crate) type Subject = Option<Arc<SubjectToken>>;
 
-impl Way {
+impl Transport {
     /// Must be called inside a Tokio runtime.
     pub(crate) fn new(
         server: TargetId,
-        announcer: Arc<Announcer>,
+        announcer: Arc<EventPublisher>,
         transport: &TransportConfig,
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {
@@ -70,7 +70,7 @@ impl Way {
 
     /// The subject token to exchange. With token exchange configured, a caller's request without
     /// one is an error.
-    pub(crate) fn caller(&self, outgoing: &Outgoing<'_>) -> Result<OnBehalf, Error> {
+    pub(crate) fn caller(&self, outgoing: &Outgoing<'_>) -> Result<Subject, Error> {
         let exchanges = self.auth.as_ref().is_some_and(Auth::exchanges);
         let Some(request) = outgoing.request().filter(|_| exchanges) else { return Ok(None) };
         let subject = request.context.subject.clone();
@@ -78,21 +78,21 @@ impl Way {
     }
 
     /// The subject of a request in a session.
-    pub(super) fn on_behalf(&self, session: &Session, outgoing: &Outgoing<'_>) -> OnBehalf {
-        self.caller(outgoing).ok().flatten().or_else(|| session.on_behalf())
+    pub(super) fn subject(&self, session: &Session, outgoing: &Outgoing<'_>) -> Subject {
+        self.caller(outgoing).ok().flatten().or_else(|| session.subject())
     }
 
     /// Sends a request and waits for the head of the response.
     pub(crate) async fn send(
         &self,
         mut request: Request<Body>,
-        on_behalf: &OnBehalf,
+        subject: &Subject,
     ) -> Result<Response<Incoming>, Error> {
         self.headers.add_to(request.headers_mut());
         match &self.auth {
             None => self.client.send(&self.server, request).await,
             // Boxed, so that transports without token exchange have small futures.
-            Some(auth) => Box::pin(self.send_with_token(auth, request, on_behalf)).await,
+            Some(auth) => Box::pin(self.send_with_token(auth, request, subject)).await,
         }
     }
 
@@ -100,17 +100,17 @@ impl Way {
         &self,
         auth: &Auth,
         request: Request<Body>,
-        on_behalf: &OnBehalf,
+        subject: &Subject,
     ) -> Result<Response<Incoming>, Error> {
-        let token = auth.token(on_behalf.as_deref()).await?;
+        let token = auth.token(subject.as_deref()).await?;
         let first = with_token(request.clone(), token.clone());
         let response = self.client.send(&self.server, first).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
-        request.body().came_back();
-        auth.forget(on_behalf.as_deref(), &token);
-        let token = auth.token(on_behalf.as_deref()).await?;
+        request.body().mark_rejected();
+        auth.forget(subject.as_deref(), &token);
+        let token = auth.token(subject.as_deref()).await?;
         self.client.send(&self.server, with_token(request, token)).await
     }
 
@@ -124,7 +124,7 @@ impl Way {
     ) {
         if session.is_legacy() {
             let request = self.address.post(session.headers.clone(), body);
-            self.send_in_background(request, session.on_behalf(), held);
+            self.send_in_background(request, session.subject(), held);
         }
     }
 
@@ -132,14 +132,14 @@ impl Way {
     pub(crate) fn send_in_background(
         self: &Arc<Self>,
         request: Request<Body>,
-        on_behalf: OnBehalf,
+        subject: Subject,
         held: impl Send + 'static,
     ) {
-        let way = Arc::clone(self);
+        let transport = Arc::clone(self);
         self.client.spawn(async move {
-            let sent = tokio::time::timeout(BACKGROUND, way.send(request, &on_behalf)).await;
+            let sent = tokio::time::timeout(BACKGROUND, transport.send(request, &subject)).await;
             if let Ok(Err(error)) = sent {
-                tracing::debug!(target.server = %way.server, %error, "a notification was lost");
+                tracing::debug!(target.server = %transport.server, %error, "a notification was lost");
             }
             drop(held);
         });

@@ -15,14 +15,14 @@ use gateway_protocol::{
 use serde_json::value::RawValue;
 use tokio::sync::{SetOnce, mpsc, oneshot};
 
-use super::visit::Visit;
+use super::in_flight::InFlight;
 
 /// Maximum queued messages.
 const QUEUE: usize = 16;
 
 /// A message to the caller of a running request.
 #[derive(Debug)]
-pub enum Meanwhile {
+pub enum InterimMessage {
     /// Progress or a log message.
     Notification {
         /// The method.
@@ -31,99 +31,99 @@ pub enum Meanwhile {
         params: Option<Box<RawValue>>,
     },
     /// A request that only the client can answer.
-    Question(Question),
+    Question(ClientRequest),
 }
 
 /// A request that only the client can answer: elicitation, sampling, roots.
 #[derive(Debug)]
-pub struct Question {
+pub struct ClientRequest {
     /// The method.
     pub method: Box<str>,
     /// Its parameters, raw.
     pub params: Option<Box<RawValue>>,
     /// The receiver of the answer. Dropping it means that there is no answer.
-    pub answer: oneshot::Sender<Answered>,
-    refused: Arc<SetOnce<QuotaExceeded>>,
+    pub answer: oneshot::Sender<ClientAnswer>,
+    exceeded: Arc<SetOnce<QuotaExceeded>>,
 }
 
-impl Question {
+impl ClientRequest {
     /// Rejects the question and ends its request, because a quota is exceeded.
-    pub fn refuse(self, why: QuotaExceeded) {
-        let _ = self.refused.set(why);
+    pub fn reject(self, why: QuotaExceeded) {
+        let _ = self.exceeded.set(why);
     }
 }
 
 /// The answer of a client: a result or an error.
-pub type Answered = Result<Box<RawValue>, RpcError>;
+pub type ClientAnswer = Result<Box<RawValue>, RpcError>;
 
 /// The channel to the caller of a request.
 #[derive(Debug, Clone)]
-pub struct Side {
-    caller: mpsc::Sender<Meanwhile>,
+pub struct ClientChannel {
+    caller: mpsc::Sender<InterimMessage>,
     questions: Arc<AtomicU32>,
-    told: Told,
+    forwarded: Forwarded,
     /// The request, while it is running at its upstream.
-    visit: Option<Weak<Visit>>,
+    in_flight: Option<Weak<InFlight>>,
     /// The exceeded quota that ends the request.
-    refused: Arc<SetOnce<QuotaExceeded>>,
+    exceeded: Arc<SetOnce<QuotaExceeded>>,
 }
 
 /// The notifications that are forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Told {
+enum Forwarded {
     Nothing,
     /// Progress without its message.
     Numbers,
     Everything,
 }
 
-impl Side {
+impl ClientChannel {
     /// Creates a channel and its receiver.
-    pub fn open() -> (Self, mpsc::Receiver<Meanwhile>) {
+    pub fn open() -> (Self, mpsc::Receiver<InterimMessage>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let (questions, refused) = (Arc::default(), Arc::default());
-        let side = Self { caller: sender, questions, told: Told::Everything, visit: None, refused };
-        (side, receiver)
+        let (questions, exceeded) = (Arc::default(), Arc::default());
+        let channel = Self { caller: sender, questions, forwarded: Forwarded::Everything, in_flight: None, exceeded };
+        (channel, receiver)
     }
 
     /// The channel for a tool with a projection: of the notifications, only progress numbers pass.
     /// Questions pass, because only the client can answer them.
     pub fn with_numbers_only(&self) -> Self {
-        Self { told: Told::Numbers.min(self.told), ..self.clone() }
+        Self { forwarded: Forwarded::Numbers.min(self.forwarded), ..self.clone() }
     }
 
     /// The channel for a step of a composition, whose caller sees the progress of the composition:
     /// only questions pass.
     pub fn for_questions(&self) -> Self {
-        let (questions, refused) = (Arc::default(), Arc::default());
+        let (questions, exceeded) = (Arc::default(), Arc::default());
         let caller = self.caller.clone();
-        Self { caller, questions, told: Told::Nothing, visit: None, refused }
+        Self { caller, questions, forwarded: Forwarded::Nothing, in_flight: None, exceeded }
     }
 
     /// The channel for a request that is running at its upstream.
-    pub(super) fn of(&self, visit: &Arc<Visit>) -> Self {
-        Self { visit: Some(Arc::downgrade(visit)), ..self.clone() }
+    pub(super) fn for_request(&self, in_flight: &Arc<InFlight>) -> Self {
+        Self { in_flight: Some(Arc::downgrade(in_flight)), ..self.clone() }
     }
 
     /// The exceeded quota that ended the request, if there is one.
-    pub fn refusal(&self) -> Option<QuotaExceeded> {
-        self.refused.get().copied()
+    pub fn exceeded_quota(&self) -> Option<QuotaExceeded> {
+        self.exceeded.get().copied()
     }
 
     /// Resolves when an exceeded quota ends the request.
-    pub(super) async fn refused(&self) -> QuotaExceeded {
-        *self.refused.wait().await
+    pub(super) async fn quota_exceeded(&self) -> QuotaExceeded {
+        *self.exceeded.wait().await
     }
 
     /// The forwarded form of a notification, if it is forwarded.
-    fn passed(&self, method: &str, params: Option<&RawValue>) -> Option<Meanwhile> {
+    fn forward(&self, method: &str, params: Option<&RawValue>) -> Option<InterimMessage> {
         let params = match method {
             "notifications/elicitation/complete" => params.map(ToOwned::to_owned),
-            _ if self.told == Told::Everything => params.map(ToOwned::to_owned),
-            "notifications/progress" if self.told == Told::Numbers => Some(numbers(params?)?),
+            _ if self.forwarded == Forwarded::Everything => params.map(ToOwned::to_owned),
+            "notifications/progress" if self.forwarded == Forwarded::Numbers => Some(numbers(params?)?),
             _ => return None,
         };
-        Some(Meanwhile::Notification { method: method.into(), params })
+        Some(InterimMessage::Notification { method: method.into(), params })
     }
 
     /// The number of questions so far.
@@ -132,34 +132,34 @@ impl Side {
     }
 
     /// Sends a notification and waits for room in the queue.
-    pub(crate) async fn tell(&self, method: &str, params: Option<&RawValue>) {
-        if let Some(told) = self.passed(method, params) {
+    pub(crate) async fn notify(&self, method: &str, params: Option<&RawValue>) {
+        if let Some(message) = self.forward(method, params) {
             // The caller may have disconnected.
-            let _ = self.caller.send(told).await;
+            let _ = self.caller.send(message).await;
         }
     }
 
     /// Sends a notification without waiting. It is dropped if the queue is full.
-    pub fn try_tell(&self, method: &str, params: Option<&RawValue>) {
-        if let Some(told) = self.passed(method, params) {
-            let _ = self.caller.try_send(told);
+    pub fn try_notify(&self, method: &str, params: Option<&RawValue>) {
+        if let Some(message) = self.forward(method, params) {
+            let _ = self.caller.try_send(message);
         }
     }
 
     /// Sends a question. The answer may never arrive. A question beyond the quota is rejected.
-    pub fn ask(&self, method: &str, params: Option<&RawValue>) -> oneshot::Receiver<Answered> {
-        let (answer, answered) = oneshot::channel();
+    pub fn ask(&self, method: &str, params: Option<&RawValue>) -> oneshot::Receiver<ClientAnswer> {
+        let (answer, receiver) = oneshot::channel();
         let params = params.map(ToOwned::to_owned);
-        let refused = Arc::clone(&self.refused);
-        let visit = self.visit.as_ref().and_then(Weak::upgrade);
-        let question = Question { method: method.into(), params, answer, refused };
-        if let Some(Err(why)) = visit.map(|visit| visit.asks()) {
-            question.refuse(why);
-            return answered;
+        let exceeded = Arc::clone(&self.exceeded);
+        let in_flight = self.in_flight.as_ref().and_then(Weak::upgrade);
+        let request = ClientRequest { method: method.into(), params, answer, exceeded };
+        if let Some(Err(why)) = in_flight.map(|in_flight| in_flight.asks()) {
+            request.reject(why);
+            return receiver;
         }
         self.questions.fetch_add(1, Ordering::Relaxed);
-        let _ = self.caller.try_send(Meanwhile::Question(question));
-        answered
+        let _ = self.caller.try_send(InterimMessage::Question(request));
+        receiver
     }
 }
 

@@ -20,7 +20,7 @@ thread_local! {
 const MOST: usize = 64;
 
 /// The number of indexes: one for each worker, and one for all other threads.
-pub(crate) fn places() -> usize {
+pub(crate) fn slots() -> usize {
     lanes() + 1
 }
 
@@ -35,13 +35,13 @@ fn lanes() -> usize {
 
 /// The workers. Dropping them stops the threads.
 #[derive(Debug)]
-pub struct Lanes {
+pub struct WorkerRuntimes {
     handles: Vec<Handle>,
     next: AtomicUsize,
     _end: DropGuard,
 }
 
-impl Lanes {
+impl WorkerRuntimes {
     /// Starts a thread for each core.
     pub fn start() -> io::Result<Self> {
         let end = CancellationToken::new();
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn work_is_distributed_in_turn() {
-        let lanes = Lanes::start().unwrap();
+        let lanes = WorkerRuntimes::start().unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         let count = places() - 1;
         for _ in 0..2 * count {

@@ -16,77 +16,77 @@ use http_body::{Frame, SizeHint};
 use http_body_util::Full;
 
 /// The request was sent.
-const LEFT: u8 = 1;
+const SENT: u8 = 1;
 /// The request was cancelled.
-const CALLED_OFF: u8 = 2;
+const CANCELLED: u8 = 2;
 
 /// The state of a request. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Departure(Arc<AtomicU8>);
+pub(super) struct SendState(Arc<AtomicU8>);
 
-impl Departure {
+impl SendState {
     /// Marks the request as sent, unless it was cancelled.
-    pub(super) fn leave(&self) -> Result<(), CalledOff> {
-        let leaves = |state| (state & CALLED_OFF == 0).then_some(LEFT);
-        let left = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, leaves);
-        left.map(drop).map_err(|_| CalledOff)
+    pub(super) fn mark_sent(&self) -> Result<(), Cancelled> {
+        let send = |state| (state & CANCELLED == 0).then_some(SENT);
+        let sent = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, send);
+        sent.map(drop).map_err(|_| Cancelled)
     }
 
     /// Records that the request was rejected unprocessed, so it may be sent again unless it was
     /// cancelled.
-    pub(super) fn come_back(&self) {
-        self.0.fetch_and(!LEFT, Ordering::AcqRel);
+    pub(super) fn reset(&self) {
+        self.0.fetch_and(!SENT, Ordering::AcqRel);
     }
 
     /// Cancels the request. Returns whether it was not sent, and so never will be.
-    pub(super) fn call_off(&self) -> bool {
-        self.0.fetch_or(CALLED_OFF, Ordering::AcqRel) & LEFT == 0
+    pub(super) fn cancel_if_unsent(&self) -> bool {
+        self.0.fetch_or(CANCELLED, Ordering::AcqRel) & SENT == 0
     }
 }
 
 /// The request was cancelled before it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the request was cancelled before it was sent")]
-pub(super) struct CalledOff;
+pub(super) struct Cancelled;
 
 /// The body of a request. It marks the request as sent when it is read, unless it is empty.
 #[derive(Debug, Clone)]
 pub(super) struct Body {
     content: Full<Bytes>,
-    departure: Option<Departure>,
+    send_state: Option<SendState>,
 }
 
 impl Body {
     /// Sets the state to update when the body is read.
-    pub(super) fn departs(&mut self, departure: &Departure) {
-        self.departure = Some(departure.clone());
+    pub(super) fn track(&mut self, send_state: &SendState) {
+        self.send_state = Some(send_state.clone());
     }
 
     /// Records that the request was rejected unprocessed.
-    pub(super) fn came_back(&self) {
-        if let Some(departure) = &self.departure {
-            departure.come_back();
+    pub(super) fn mark_rejected(&self) {
+        if let Some(send_state) = &self.send_state {
+            send_state.reset();
         }
     }
 }
 
 impl From<Bytes> for Body {
     fn from(content: Bytes) -> Self {
-        Self { content: Full::new(content), departure: None }
+        Self { content: Full::new(content), send_state: None }
     }
 }
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = CalledOff;
+    type Error = Cancelled;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, CalledOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Cancelled>>> {
         let body = self.get_mut();
-        if let Some(departure) = body.departure.take() {
-            departure.leave()?;
+        if let Some(send_state) = body.send_state.take() {
+            send_state.mark_sent()?;
         }
         let frame = Pin::new(&mut body.content).poll_frame(context);
         frame.map_err(|never: Infallible| match never {})
@@ -109,35 +109,35 @@ mod tests {
 
     #[test]
     fn cancelled_request_is_never_sent() {
-        let [off, left, back] = [(); 3].map(|()| Departure::default());
-        assert!(off.call_off() && off.call_off());
-        assert_eq!(off.leave(), Err(CalledOff));
-        assert_eq!((left.leave(), left.leave()), (Ok(()), Ok(())), "sending twice is allowed");
-        assert!(!left.call_off());
-        assert_eq!(left.leave(), Err(CalledOff), "no further attempt after cancellation");
-        back.leave().unwrap();
-        back.come_back();
-        assert!(back.call_off(), "the request was rejected unprocessed");
-        left.come_back();
-        assert_eq!(left.leave(), Err(CalledOff));
+        let [off, left, back] = [(); 3].map(|()| SendState::default());
+        assert!(off.cancel_if_unsent() && off.cancel_if_unsent());
+        assert_eq!(off.mark_sent(), Err(Cancelled));
+        assert_eq!((left.mark_sent(), left.mark_sent()), (Ok(()), Ok(())), "sending twice is allowed");
+        assert!(!left.cancel_if_unsent());
+        assert_eq!(left.mark_sent(), Err(Cancelled), "no further attempt after cancellation");
+        back.mark_sent().unwrap();
+        back.reset();
+        assert!(back.cancel_if_unsent(), "the request was rejected unprocessed");
+        left.reset();
+        assert_eq!(left.mark_sent(), Err(Cancelled));
     }
 
     #[tokio::test]
     async fn body_is_sent_once_read() {
-        let departure = Departure::default();
+        let send_state = SendState::default();
         let mut body = Body::from(Bytes::from_static(b"{}"));
-        body.departs(&departure);
+        body.track(&send_state);
         let other = body.clone();
         assert_eq!(http_body::Body::size_hint(&body).exact(), Some(2));
         assert_eq!(body.collect().await.unwrap().to_bytes(), "{}");
-        other.came_back();
+        other.mark_rejected();
         assert!(other.collect().await.is_ok(), "a retry with another token is allowed");
-        assert!(!departure.call_off());
+        assert!(!send_state.cancel_if_unsent());
 
-        let departure = Departure::default();
+        let send_state = SendState::default();
         let mut body = Body::from(Bytes::from_static(b"{}"));
-        body.departs(&departure);
-        assert!(departure.call_off());
-        assert_eq!(body.collect().await.unwrap_err(), CalledOff);
+        body.track(&send_state);
+        assert!(send_state.cancel_if_unsent());
+        assert_eq!(body.collect().await.unwrap_err(), Cancelled);
     }
 }

@@ -9,7 +9,7 @@ pub(super) const VERSION_NOT_SUPPORTED: i64 = -32009;
 
 /// A version of A2A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum A2aVersion {
     /// 1.0.
     V1,
     /// 0.3.
@@ -30,7 +30,7 @@ pub(super) struct Outbound<'a> {
     pub(super) as_text: bool,
 }
 
-impl Dialect {
+impl A2aVersion {
     /// All versions, the newest first.
     pub(super) const ALL: [Self; 2] = [Self::V1, Self::V03];
 

@@ -8,11 +8,11 @@ use gateway_protocol::{jsonrpc::code::METHOD_NOT_FOUND, mcp::RpcError};
 use tokio::time::timeout;
 
 use super::{
-    AgentLink, Manner,
-    dialect::{self, Dialect},
+    AgentLink, RequestMeta,
+    version::{self, A2aVersion},
 };
 use crate::{
-    error::{Breach, Error, Phase},
+    error::{ProtocolViolation, Error, Phase},
     reply::Reply,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 const NO_TASK: &str = "none";
 
 /// The response of an agent to a probe of one version.
-enum Look {
+enum ProbeResult {
     Speaks,
     /// The agent may support the version.
     Perhaps,
@@ -32,57 +32,57 @@ impl AgentLink {
     /// Fails if the agent does not respond. Every response counts, including errors.
     pub(crate) async fn check(&self) -> Result<(), Error> {
         let dialect = self.dialect().await?;
-        self.post((dialect, dialect.get_task(NO_TASK)), &Manner::default()).await.map(drop)
+        self.post((dialect, dialect.get_task(NO_TASK)), &RequestMeta::default()).await.map(drop)
     }
 
     /// Returns the version of the agent. Concurrent callers share one probe. Failures here happen
     /// before the request is sent.
-    pub(super) async fn dialect(&self) -> Result<Dialect, Error> {
+    pub(super) async fn dialect(&self) -> Result<A2aVersion, Error> {
         if let Some(known) = self.known() {
             return Ok(known);
         }
         let look = Box::pin(self.find_dialect());
-        self.looks.make(&self.way.server, || self.known(), look).await
+        self.looks.make(&self.transport.server, || self.known(), look).await
     }
 
     /// Probes the version of the agent and caches it. An uncertain result does not replace a known
     /// version.
-    pub(super) async fn find_dialect(&self) -> Result<Dialect, Error> {
-        let after_ms = self.way.client.limits().list_timeout_ms;
+    pub(super) async fn find_dialect(&self) -> Result<A2aVersion, Error> {
+        let after_ms = self.transport.client.limits().list_timeout_ms;
         let looked = timeout(Duration::from_millis(after_ms), self.look_at_all()).await;
         let looked = looked.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms }));
-        let found = looked.map_err(|error| error.before_request(&self.way.server))?;
+        let found = looked.map_err(|error| error.before_request(&self.transport.server))?;
         self.dialect.store(Some(Arc::new(found)));
         Ok(found)
     }
 
-    fn known(&self) -> Option<Dialect> {
+    fn known(&self) -> Option<A2aVersion> {
         self.dialect.load().as_deref().copied()
     }
 
-    async fn look_at_all(&self) -> Result<Dialect, Error> {
-        let (mut perhaps, mut why) = (None, Breach::NoCommonVersion.into());
-        for dialect in Dialect::ALL {
+    async fn look_at_all(&self) -> Result<A2aVersion, Error> {
+        let (mut perhaps, mut why) = (None, ProtocolViolation::NoCommonVersion.into());
+        for dialect in A2aVersion::ALL {
             match self.look_for(dialect).await? {
-                Look::Speaks => return Ok(dialect),
-                Look::Perhaps => perhaps = perhaps.or(Some(dialect)),
-                Look::Refuses(error) => why = error,
+                ProbeResult::Speaks => return Ok(dialect),
+                ProbeResult::Perhaps => perhaps = perhaps.or(Some(dialect)),
+                ProbeResult::Refuses(error) => why = error,
             }
         }
         perhaps.map(|perhaps| self.known().unwrap_or(perhaps)).ok_or(why)
     }
 
-    async fn look_for(&self, dialect: Dialect) -> Result<Look, Error> {
-        match self.post((dialect, dialect.get_task(NO_TASK)), &Manner::default()).await {
-            Ok(Reply::Result(_)) => Ok(Look::Speaks),
-            Ok(Reply::Error(error)) if error.code == dialect::TASK_NOT_FOUND => Ok(Look::Speaks),
+    async fn look_for(&self, dialect: A2aVersion) -> Result<ProbeResult, Error> {
+        match self.post((dialect, dialect.get_task(NO_TASK)), &RequestMeta::default()).await {
+            Ok(Reply::Result(_)) => Ok(ProbeResult::Speaks),
+            Ok(Reply::Error(error)) if error.code == version::TASK_NOT_FOUND => Ok(ProbeResult::Speaks),
             Ok(Reply::Error(error)) if is_about_dialect(&error) => {
-                Ok(Look::Refuses(Breach::NoCommonVersion.into()))
+                Ok(ProbeResult::Refuses(ProtocolViolation::NoCommonVersion.into()))
             }
-            Ok(Reply::Error(_)) => Ok(Look::Perhaps),
+            Ok(Reply::Error(_)) => Ok(ProbeResult::Perhaps),
             // An agent that supports the version rejects requests with JSON-RPC errors.
-            Err(Error::Protocol { what: what @ Breach::Status(400..500) }) => {
-                Ok(Look::Refuses(what.into()))
+            Err(Error::Protocol { what: what @ ProtocolViolation::Status(400..500) }) => {
+                Ok(ProbeResult::Refuses(what.into()))
             }
             Err(error) => Err(error),
         }
@@ -92,5 +92,5 @@ impl AgentLink {
 /// Whether an agent rejected a request unprocessed because it does not know the method or the
 /// version.
 pub(super) fn is_about_dialect(error: &RpcError) -> bool {
-    matches!(error.code, METHOD_NOT_FOUND | dialect::VERSION_NOT_SUPPORTED)
+    matches!(error.code, METHOD_NOT_FOUND | version::VERSION_NOT_SUPPORTED)
 }

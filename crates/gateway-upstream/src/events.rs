@@ -26,16 +26,16 @@ const QUEUE: usize = 256;
 
 /// A change at an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Announcement {
+pub struct UpstreamEvent {
     /// The registered server.
     pub server: TargetId,
     /// The change.
-    pub news: News,
+    pub change: UpstreamChange,
 }
 
 /// What changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum UpstreamChange {
     /// The list of tools.
     Tools,
     /// The list of prompts.
@@ -54,31 +54,31 @@ pub enum News {
 }
 
 /// The lists that can change, as bits.
-const LISTS: [(u8, &str, News); 3] = [
-    (1, "notifications/tools/list_changed", News::Tools),
-    (2, "notifications/prompts/list_changed", News::Prompts),
-    (4, "notifications/resources/list_changed", News::Resources),
+const LISTS: [(u8, &str, UpstreamChange); 3] = [
+    (1, "notifications/tools/list_changed", UpstreamChange::Tools),
+    (2, "notifications/prompts/list_changed", UpstreamChange::Prompts),
+    (4, "notifications/resources/list_changed", UpstreamChange::Resources),
 ];
 
 /// The channel of the events of all upstreams.
 #[derive(Debug, Clone)]
-pub(super) struct Board(broadcast::Sender<Announcement>);
+pub(super) struct EventBus(broadcast::Sender<UpstreamEvent>);
 
-impl Board {
+impl EventBus {
     pub(super) fn new() -> Self {
         Self(broadcast::channel(QUEUE).0)
     }
 
-    pub(super) fn subscribe(&self) -> broadcast::Receiver<Announcement> {
+    pub(super) fn subscribe(&self) -> broadcast::Receiver<UpstreamEvent> {
         self.0.subscribe()
     }
 }
 
 /// Publishes the events of one upstream.
 #[derive(Debug)]
-pub(super) struct Announcer {
+pub(super) struct EventPublisher {
     server: TargetId,
-    board: Board,
+    board: EventBus,
     refresh: Notify,
     /// The changed lists that were not fetched yet.
     changed: AtomicU8,
@@ -89,8 +89,8 @@ pub(super) struct Announcer {
     acknowledged: watch::Sender<Option<u64>>,
 }
 
-impl Announcer {
-    pub(super) fn new(server: TargetId, board: Board, subscriptions: Arc<Subscriptions>) -> Self {
+impl EventPublisher {
+    pub(super) fn new(server: TargetId, board: EventBus, subscriptions: Arc<Subscriptions>) -> Self {
         let (refresh, changed, listening, acknowledged) = Default::default();
         Self { server, board, refresh, changed, subscriptions, listening, acknowledged }
     }
@@ -136,7 +136,7 @@ impl Announcer {
             if let Some((raw, Status { id })) =
                 params.and_then(|raw| Some((raw, jsonrpc::read_object(raw)?)))
             {
-                self.announce(News::Task { id: id.into(), params: raw.get().into() });
+                self.announce(UpstreamChange::Task { id: id.into(), params: raw.get().into() });
             }
             return true;
         }
@@ -144,7 +144,7 @@ impl Announcer {
             return false;
         }
         if let Some(Updated { uri }) = params.and_then(jsonrpc::read_object) {
-            self.announce(News::Updated(uri.into()));
+            self.announce(UpstreamChange::Updated(uri.into()));
         }
         true
     }
@@ -170,16 +170,16 @@ impl Announcer {
             self.changed.fetch_or(pending, Ordering::SeqCst);
             return;
         }
-        for (bit, _, news) in LISTS {
+        for (bit, _, change) in LISTS {
             if pending & bit != 0 {
-                self.announce(news);
+                self.announce(change);
             }
         }
     }
 
-    fn announce(&self, news: News) {
+    fn announce(&self, change: UpstreamChange) {
         // There may be no subscriber.
-        let _ = self.board.0.send(Announcement { server: self.server.clone(), news });
+        let _ = self.board.0.send(UpstreamEvent { server: self.server.clone(), change });
     }
 }
 

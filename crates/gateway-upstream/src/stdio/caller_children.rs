@@ -14,11 +14,11 @@ use super::{
     Status,
     supervisor::{Plan, Supervisor},
 };
-use crate::error::Crowded;
+use crate::error::ChildLimitReached;
 
 /// The children of one target.
 #[derive(Debug)]
-pub(super) struct OwnChildren {
+pub(super) struct CallerChildren {
     plan: Arc<Plan>,
     table: Arc<Mutex<Table>>,
     /// One permit per child, released when the child and its descendants have ended.
@@ -56,7 +56,7 @@ impl Drop for Lease {
     }
 }
 
-impl OwnChildren {
+impl CallerChildren {
     pub(super) fn new(
         plan: Arc<Plan>,
         most: usize,
@@ -67,7 +67,7 @@ impl OwnChildren {
     }
 
     /// Returns the child of a caller and starts it if necessary.
-    pub(super) async fn lease(&self, caller: &Arc<str>) -> Result<Lease, Crowded> {
+    pub(super) async fn lease(&self, caller: &Arc<str>) -> Result<Lease, ChildLimitReached> {
         if let Some(lease) = self.take(&mut lock(&self.table), caller) {
             return Ok(lease);
         }
@@ -80,7 +80,7 @@ impl OwnChildren {
             return Ok(lease); // another request of the same caller was faster
         }
         self.start(&mut table, caller, place);
-        self.take(&mut table, caller).ok_or(Crowded { most: self.most })
+        self.take(&mut table, caller).ok_or(ChildLimitReached { most: self.most })
     }
 
     fn take(&self, table: &mut Table, caller: &Arc<str>) -> Option<Lease> {
@@ -91,8 +91,8 @@ impl OwnChildren {
     }
 
     /// Ends the child that was idle longest and waits for its permit.
-    async fn make_room(&self, caller: &Arc<str>) -> Result<OwnedSemaphorePermit, Crowded> {
-        let crowded = Crowded { most: self.most };
+    async fn make_room(&self, caller: &Arc<str>) -> Result<OwnedSemaphorePermit, ChildLimitReached> {
+        let crowded = ChildLimitReached { most: self.most };
         {
             let mut table = lock(&self.table);
             let idle = table.iter().filter(|(known, child)| child.busy == 0 && *known != caller);

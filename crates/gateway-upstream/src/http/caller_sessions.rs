@@ -21,8 +21,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Error, HttpLink, OnBehalf, Phase, Session, listen};
-use crate::{gate::Overloaded, request::Context};
+use super::{Error, HttpLink, Subject, Phase, Session, listen};
+use crate::{concurrency::LimitReached, request::RequestContext};
 
 /// How long the first request of a session waits for the stream of questions. Some servers respond
 /// to the `GET` only when they have a message.
@@ -30,7 +30,7 @@ const STREAM: Duration = Duration::from_secs(1);
 
 /// The sessions of single callers at one upstream.
 #[derive(Debug)]
-pub(super) struct OwnSessions {
+pub(super) struct CallerSessions {
     table: Mutex<HashMap<Arc<str>, Entry>>,
     limit: usize,
     /// Whether the upstream rejected the legacy era.
@@ -45,7 +45,7 @@ pub(super) struct OwnSessions {
 /// A lease of a session for one request.
 #[derive(Debug)]
 pub(super) struct Lease<'a> {
-    own: &'a OwnSessions,
+    own: &'a CallerSessions,
     /// The kind of caller: its subject, if that matters, and its capabilities.
     for_whom: Box<str>,
     id: Arc<str>,
@@ -86,7 +86,7 @@ type Place = Arc<OnceCell<Arc<Session>>>;
 struct Entry {
     session: Place,
     /// The quota key of the caller.
-    principal: QuotaKey,
+    quota_key: QuotaKey,
     used: Instant,
 }
 
@@ -99,7 +99,7 @@ impl Entry {
     }
 }
 
-impl OwnSessions {
+impl CallerSessions {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             table: Mutex::default(),
@@ -112,7 +112,7 @@ impl OwnSessions {
     }
 
     /// Leases a session to a request whose caller has none and can answer questions.
-    pub(super) fn lend(&self, context: &Context, caller: &OnBehalf) -> Option<Lease<'_>> {
+    pub(super) fn lend(&self, context: &RequestContext, caller: &Subject) -> Option<Lease<'_>> {
         let capabilities = context.capabilities.as_json();
         if context.session.is_some() || capabilities == "{}" {
             return None;
@@ -164,8 +164,8 @@ impl OwnSessions {
     fn place(
         &self,
         id: &Arc<str>,
-        principal: &QuotaKey,
-    ) -> Result<(Place, Option<Arc<Session>>), Overloaded> {
+        quota_key: &QuotaKey,
+    ) -> Result<(Place, Option<Arc<Session>>), LimitReached> {
         let mut table = self.table();
         let now = Instant::now();
         if let Some(entry) = table.get_mut(id) {
@@ -173,12 +173,12 @@ impl OwnSessions {
             return Ok((Arc::clone(&entry.session), None));
         }
         let share = (self.limit / 4).max(1);
-        let is_own = |entry: &Entry| entry.principal == *principal;
+        let is_own = |entry: &Entry| .quota_key == *quota_key;
         let evicted = if table.values().filter(|entry| is_own(entry)).count() >= share {
-            let full = Overloaded::CallerSessions { most: share };
+            let full = LimitReached::CallerSessions { most: share };
             Some(evict(&mut table, is_own).ok_or(full)?)
         } else if table.len() >= self.limit {
-            let full = Overloaded::Sessions { most: self.limit };
+            let full = LimitReached::Sessions { most: self.limit };
             Some(evict(&mut table, |_| true).ok_or(full)?)
         } else {
             None
@@ -186,7 +186,7 @@ impl OwnSessions {
         let replaced = evicted.and_then(|entry| entry.session.get().cloned());
         let session = Place::default();
         let entry =
-            Entry { session: Arc::clone(&session), principal: principal.clone(), used: now };
+            Entry { session: Arc::clone(&session), quota_key: quota_key.clone(), used: now };
         table.insert(Arc::clone(id), entry);
         Ok((session, replaced))
     }
@@ -212,7 +212,7 @@ pub(super) fn id_of(caller: &Arc<SubjectToken>) -> Arc<str> {
 pub(super) async fn session(
     link: &HttpLink,
     shared: &Arc<Session>,
-    (id, context, caller): (&Arc<str>, &Context, &OnBehalf),
+    (id, context, caller): (&Arc<str>, &RequestContext, &Subject),
 ) -> Result<Arc<Session>, Error> {
     if link.own.is_modern_only.load(Ordering::Relaxed) {
         return Ok(Arc::clone(shared));
@@ -223,7 +223,7 @@ pub(super) async fn session(
     }
     match place.get_or_try_init(|| open(link, context, caller)).await {
         Ok(session) => {
-            session.act_for(caller);
+            session.set_subject(caller);
             Ok(Arc::clone(session))
         }
         Err(error) => {
@@ -240,19 +240,19 @@ pub(super) async fn session(
 
 async fn open(
     link: &HttpLink,
-    context: &Context,
-    caller: &OnBehalf,
+    context: &RequestContext,
+    caller: &Subject,
 ) -> Result<Arc<Session>, Error> {
     let capabilities = context.capabilities.as_json();
-    let after_ms = link.way.client.limits().list_timeout_ms;
+    let after_ms = link.transport.client.limits().list_timeout_ms;
     let opened =
         timeout(Duration::from_millis(after_ms), link.initialize(capabilities, caller)).await;
     let (session, _) = opened.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms }))?;
     let session = Arc::new(session);
     if capabilities != "{}" {
-        let (way, weak) = (Arc::clone(&link.way), Arc::downgrade(&session));
+        let (transport, weak) = (Arc::clone(&link.transport), Arc::downgrade(&session));
         let (answered, stream) = oneshot::channel();
-        link.way.client.spawn(listen::own(way, (weak, session.ended()), answered));
+        link.transport.client.spawn(listen::own(transport, (weak, session.ended()), answered));
         // Questions before the stream is open are lost.
         let _ = timeout(STREAM, stream).await;
     }
@@ -266,14 +266,14 @@ mod tests {
     use super::*;
     use crate::tests::subject_token;
 
-    fn who_can(capabilities: &str) -> Context {
+    fn who_can(capabilities: &str) -> RequestContext {
         let raw = RawValue::from_string(capabilities.to_owned()).unwrap();
-        Context { capabilities: (&*raw).into(), ..Context::default() }
+        RequestContext { capabilities: (&*raw).into(), ..RequestContext::default() }
     }
 
     #[test]
     fn leased_session_matches_caller_and_is_exclusive() {
-        let own = OwnSessions::new(2);
+        let own = CallerSessions::new(2);
         let (asked, sampled) = (who_can(r#"{"elicitation":{}}"#), who_can(r#"{"sampling":{}}"#));
         let id = |lease: Option<Lease<'_>>| {
             let mut lease = lease.unwrap();
@@ -291,7 +291,7 @@ mod tests {
         assert_ne!(of_ann, ids.1, "the session has no subject");
         assert_ne!(id(own.lend(&asked, &of("bob"))), of_ann);
         assert_eq!(id(own.lend(&asked, &of("ann"))), of_ann);
-        let agent = Context { caller: Some("planner".into()), ..who_can(r#"{"elicitation":{}}"#) };
+        let agent = RequestContext { caller: Some("planner".into()), ..who_can(r#"{"elicitation":{}}"#) };
         let of_planner = id(own.lend(&agent, &None));
         assert_ne!(of_planner, id(own.lend(&asked, &None)), "agents do not share sessions");
         let given_up = own.lend(&agent, &None).unwrap().id().clone();
@@ -302,9 +302,9 @@ mod tests {
 
     #[test]
     fn callers_with_sessions_or_without_capabilities_need_none() {
-        let own = OwnSessions::new(1);
-        let with_session = Context { session: Some("s".into()), ..who_can(r#"{"roots":{}}"#) };
-        for context in [with_session, who_can("{}"), Context::default()] {
+        let own = CallerSessions::new(1);
+        let with_session = RequestContext { session: Some("s".into()), ..who_can(r#"{"roots":{}}"#) };
+        for context in [with_session, who_can("{}"), RequestContext::default()] {
             assert!(own.lend(&context, &None).is_none(), "{context:?}");
         }
     }

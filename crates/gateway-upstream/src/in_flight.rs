@@ -8,22 +8,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gateway_policy::{QuotaExceeded, QuotaKey, QuotaGuard, Quotas};
 
-use super::breaker::Passing;
+use super::breaker::BreakerPermit;
 
 /// One running request.
 #[derive(Debug)]
-pub(super) struct Visit {
-    passing: Passing,
-    principal: QuotaKey,
+pub(super) struct InFlight {
+    passing: BreakerPermit,
+    quota_key: QuotaKey,
     shares: Arc<Quotas>,
     /// Held from the first question on.
     share: Mutex<Option<QuotaGuard>>,
 }
 
-impl Visit {
+impl InFlight {
     /// Creates the state of an admitted request.
-    pub(super) fn new(passing: Passing, shares: &Arc<Quotas>, principal: QuotaKey) -> Self {
-        Self { passing, principal, shares: Arc::clone(shares), share: Mutex::default() }
+    pub(super) fn new(passing: BreakerPermit, shares: &Arc<Quotas>, quota_key: QuotaKey) -> Self {
+        Self { passing, quota_key, shares: Arc::clone(shares), share: Mutex::default() }
     }
 
     /// Records a question, which may exceed the caller's quota.
@@ -31,7 +31,7 @@ impl Visit {
         self.passing.is_alive();
         let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
         if share.is_none() {
-            *share = Some(self.shares.take(&self.principal)?);
+            *share = Some(self.shares.take(&self.quota_key)?);
         }
         Ok(())
     }

@@ -14,9 +14,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Error, TargetHealth, TargetState,
-    announce::Board,
+    events::EventBus,
     definitions::Definitions,
-    gate::Load,
+    concurrency::Load,
     http::Client,
     routing::{Route, Routing, TargetId},
     start::Start,
@@ -28,12 +28,12 @@ use crate::{TargetConfig, UpstreamLimits};
 
 /// All targets.
 #[derive(Debug)]
-pub(super) struct Roster {
+pub(super) struct TargetSet {
     entries: ArcSwap<Entries>,
     routing: ArcSwap<Routing>,
     /// Serializes changes.
     changing: Mutex<()>,
-    pub(super) board: Board,
+    pub(super) board: EventBus,
     publish: Arc<watch::Sender<Arc<Definitions>>>,
     watched: Mutex<HashMap<TargetId, Weak<Subscriptions>>>,
     timing: Timing,
@@ -65,14 +65,14 @@ enum State {
     Stopped,
 }
 
-impl Roster {
+impl TargetSet {
     /// Creates an empty set. Must be called inside the Tokio runtime of the targets.
     pub(super) fn new(timing: Timing, tasks: TaskTracker, stop: CancellationToken) -> Self {
         Self {
             entries: ArcSwap::default(),
             routing: ArcSwap::default(),
             changing: Mutex::new(()),
-            board: Board::new(),
+            board: EventBus::new(),
             publish: Arc::default(),
             watched: Mutex::default(),
             timing,
@@ -325,7 +325,7 @@ impl Entry {
         TargetHealth {
             server: self.config.server.clone(),
             prefix: self.config.prefix.as_str().to_owned(),
-            is_spared: false,
+            is_circuit_open: false,
             load: Load::default(),
             state,
         }

@@ -3,7 +3,7 @@
 use gateway_protocol::{jsonrpc::code, mcp::Era};
 use http::StatusCode;
 
-use super::{Answer, Error, Outgoing, Verdict, answer, handshake};
+use super::{Answer, Error, Outgoing, Negotiation, answer, handshake};
 use crate::reply::Reply;
 
 /// The error code of the official SDKs for a missing session.
@@ -12,7 +12,7 @@ const SERVER_ERROR: i64 = -32_000;
 const SESSION_NOT_FOUND: i64 = -32_001;
 
 /// Whether the session and the era must be negotiated again.
-pub(super) fn must_start_over(
+pub(super) fn must_renegotiate(
     era: Era,
     outgoing: &Outgoing<'_>,
     answer: &Result<Answer, Error>,
@@ -63,11 +63,11 @@ fn is_modern(error: i64) -> bool {
 }
 
 /// Decides the era from the response to `server/discover`, or from its absence.
-pub(super) fn verdict(answer: Result<Answer, Error>) -> Result<Verdict, Error> {
+pub(super) fn verdict(answer: Result<Answer, Error>) -> Result<Negotiation, Error> {
     match answer {
         Ok(Answer { reply: Some(reply), .. }) => Ok(handshake::after_discover(&reply)),
         Ok(Answer { status, .. }) if says_nothing(status) => Err(answer::no(status)),
-        Ok(_) | Err(Error::Protocol { .. }) => Ok(Verdict::Legacy),
+        Ok(_) | Err(Error::Protocol { .. }) => Ok(Negotiation::Legacy),
         Err(error) => Err(error),
     }
 }

@@ -22,7 +22,7 @@ const MOST_PLACES: u32 = 1 << 20;
 
 /// The concurrency limit of one upstream.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct ConcurrencyLimit {
     room: Semaphore,
     places: u32,
     waiting: AtomicUsize,
@@ -50,7 +50,7 @@ pub struct Load {
 
 /// The upstream is at a limit. Nothing was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Overloaded {
+pub enum LimitReached {
     /// The queue is full.
     #[error("the queue of this server is full ({waiting} requests)")]
     All {
@@ -96,7 +96,7 @@ struct Permits<'a> {
     _present: Present<'a>,
 }
 
-impl Gate {
+impl ConcurrencyLimit {
     pub(super) fn new(limits: UpstreamLimits) -> Self {
         let most = usize::try_from(MOST_PLACES).unwrap_or(usize::MAX);
         let places = limits.requests.min(most);
@@ -121,19 +121,19 @@ impl Gate {
     }
 
     /// Takes a place, if one is free.
-    pub(super) fn try_enter(&self, principal: &QuotaKey) -> Option<Place<'_>> {
-        let (present, room) = self.present(principal);
+    pub(super) fn try_enter(&self, quota_key: &QuotaKey) -> Option<Place<'_>> {
+        let (present, room) = self.present(quota_key);
         let own = room.try_acquire_owned().ok()?;
         let all = self.room.try_acquire().ok()?;
         Some(Place { _permits: Permits { _all: all, _own: own, _present: present }.into() })
     }
 
     /// Waits for a place in the queue order.
-    pub(super) async fn enter(&self, principal: &QuotaKey) -> Result<Place<'_>, Overloaded> {
-        if let Some(place) = self.try_enter(principal) {
+    pub(super) async fn enter(&self, quota_key: &QuotaKey) -> Result<Place<'_>, LimitReached> {
+        if let Some(place) = self.try_enter(quota_key) {
             return Ok(place);
         }
-        let (present, room) = self.present(principal);
+        let (present, room) = self.present(quota_key);
         let waits = self.wait(&present)?;
         // The semaphores are never closed.
         let closed = |_| self.overloaded();
@@ -144,42 +144,42 @@ impl Gate {
     }
 
     /// The error of a request that has waited too long.
-    pub(super) fn overloaded(&self) -> Overloaded {
+    pub(super) fn overloaded(&self) -> LimitReached {
         // Including the request itself.
-        Overloaded::All { waiting: self.waiting.load(Ordering::SeqCst) + 1 }
+        LimitReached::All { waiting: self.waiting.load(Ordering::SeqCst) + 1 }
     }
 
     /// Counts a request of a caller and returns the semaphore of the caller.
-    fn present(&self, principal: &QuotaKey) -> (Present<'_>, Arc<Semaphore>) {
+    fn present(&self, quota_key: &QuotaKey) -> (Present<'_>, Arc<Semaphore>) {
         let new = || Caller {
             room: Arc::new(Semaphore::new((self.places as usize).div_ceil(2))),
             waiting: 0,
             all: 0,
         };
         let mut callers = self.callers();
-        let caller = callers.entry(principal.clone()).or_insert_with(new);
+        let caller = callers.entry(quota_key.clone()).or_insert_with(new);
         caller.all += 1;
         let room = Arc::clone(&caller.room);
         drop(callers);
-        (Present { gate: self, principal: principal.clone() }, room)
+        (Present { gate: self, quota_key: quota_key.clone() }, room)
     }
 
     /// Counts a queued request, unless the queue is full.
-    fn wait<'a>(&'a self, present: &Present<'a>) -> Result<Waits<'a>, Overloaded> {
+    fn wait<'a>(&'a self, present: &Present<'a>) -> Result<Waits<'a>, LimitReached> {
         let most = self.most_waiting.div_ceil(2);
         let mut callers = self.callers();
         let all = self.waiting.load(Ordering::SeqCst);
         if all >= self.most_waiting {
-            return Err(Overloaded::All { waiting: self.most_waiting });
+            return Err(LimitReached::All { waiting: self.most_waiting });
         }
-        if let Some(caller) = callers.get_mut(&present.principal) {
+        if let Some(caller) = callers.get_mut(&present.quota_key) {
             if caller.waiting >= most {
-                return Err(Overloaded::Caller { waiting: most });
+                return Err(LimitReached::Caller { waiting: most });
             }
             caller.waiting += 1;
         }
         self.waiting.store(all + 1, Ordering::SeqCst);
-        Ok(Waits { gate: self, principal: present.principal.clone() })
+        Ok(Waits { gate: self, quota_key: present.quota_key.clone() })
     }
 
     fn callers(&self) -> MutexGuard<'_, HashMap<QuotaKey, Caller>> {
@@ -190,32 +190,32 @@ impl Gate {
 /// A running or queued request.
 #[derive(Debug)]
 struct Present<'a> {
-    gate: &'a Gate,
-    principal: QuotaKey,
+    gate: &'a ConcurrencyLimit,
+    quota_key: QuotaKey,
 }
 
 impl Drop for Present<'_> {
     fn drop(&mut self) {
         let mut callers = self.gate.callers();
-        let Some(caller) = callers.get_mut(&self.principal) else { return };
+        let Some(caller) = callers.get_mut(&self.quota_key) else { return };
         caller.all -= 1;
         if caller.all == 0 {
-            callers.remove(&self.principal);
+            callers.remove(&self.quota_key);
         }
     }
 }
 
 /// A queued request. It may be dropped before its turn.
 struct Waits<'a> {
-    gate: &'a Gate,
-    principal: QuotaKey,
+    gate: &'a ConcurrencyLimit,
+    quota_key: QuotaKey,
 }
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
         let mut callers = self.gate.callers();
         self.gate.waiting.fetch_sub(1, Ordering::SeqCst);
-        if let Some(caller) = callers.get_mut(&self.principal) {
+        if let Some(caller) = callers.get_mut(&self.quota_key) {
             caller.waiting -= 1;
         }
     }
@@ -227,8 +227,8 @@ mod tests {
 
     use super::*;
 
-    fn gate(requests: usize, waiting: usize) -> Gate {
-        Gate::new(UpstreamLimits { requests, waiting, ..UpstreamLimits::default() })
+    fn gate(requests: usize, waiting: usize) -> ConcurrencyLimit {
+        ConcurrencyLimit::new(UpstreamLimits { requests, waiting, ..UpstreamLimits::default() })
     }
 
     #[tokio::test]
@@ -239,7 +239,7 @@ mod tests {
         let (mut first, mut second) = (Box::pin(gate.enter(&b)), Box::pin(gate.enter(&c)));
         assert!(first.as_mut().now_or_never().is_none());
         assert!(second.as_mut().now_or_never().is_none());
-        assert_eq!(gate.enter(&a).await.unwrap_err(), Overloaded::All { waiting: 2 });
+        assert_eq!(gate.enter(&a).await.unwrap_err(), LimitReached::All { waiting: 2 });
         drop(inside);
         assert!(second.as_mut().now_or_never().is_none(), "the queue is FIFO");
         let inside = first.await.unwrap();
@@ -259,7 +259,7 @@ mod tests {
         let inside = [gate.enter(&one).await.unwrap(), gate.enter(&one).await.unwrap()];
         let mut waiting = Box::pin(gate.enter(&one));
         assert!(waiting.as_mut().now_or_never().is_none());
-        assert_eq!(gate.enter(&one).await.unwrap_err(), Overloaded::Caller { waiting: 1 });
+        assert_eq!(gate.enter(&one).await.unwrap_err(), LimitReached::Caller { waiting: 1 });
         let others = [gate.enter(&other).await.unwrap(), gate.enter(&other).await.unwrap()];
         assert_eq!(gate.load(), Load { running: 4, waiting: 1 });
         drop(others);

@@ -35,7 +35,7 @@ pub(super) enum Caller {
 impl Caller {
     pub(super) fn of(request: &Request<'_>) -> Self {
         let context = request.context;
-        let name = context.caller.as_ref().or(request.principal.as_ref());
+        let name = context.caller.as_ref().or(request.quota_key.as_ref());
         match (name, &context.session) {
             (Some(name), _) => Self::Named(Arc::clone(name)),
             (None, Some(session)) => Self::Session(Arc::clone(session)),
@@ -51,7 +51,7 @@ impl Caller {
 
 /// The former calls of one child.
 #[derive(Debug, Default)]
-pub(super) struct Former(Mutex<Calls>);
+pub(super) struct FormerCalls(Mutex<Calls>);
 
 #[derive(Debug, Default)]
 struct Calls {
@@ -74,7 +74,7 @@ impl Calls {
     }
 }
 
-impl Former {
+impl FormerCalls {
     /// Records the end of a call that has asked nothing.
     pub(super) fn ended(&self, caller: Caller) {
         let mut calls = self.lock();
@@ -165,7 +165,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn ended_call_is_doubted_by_others_for_grace() {
-        let (former, alice, bob) = (Former::default(), session("alice"), session("bob"));
+        let (former, alice, bob) = (FormerCalls::default(), session("alice"), session("bob"));
         former.ended(alice.clone());
         assert!(former.doubt(&[&alice]).is_none());
         assert!(former.doubt(&[&bob]).is_some() && former.doubt(&[&alice, &bob]).is_some());
@@ -181,7 +181,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn task_is_doubted_until_it_ends_or_is_named() {
-        let (former, alice, bob) = (Former::default(), session("alice"), session("bob"));
+        let (former, alice, bob) = (FormerCalls::default(), session("alice"), session("bob"));
         former.task_started("one".into(), alice.clone());
         tokio::time::advance(GRACE * 2).await;
         assert!(former.doubt(&[&alice]).is_none() && former.doubt(&[&bob]).is_some());
