@@ -52,20 +52,20 @@ pub(super) struct BreakerPermit {
 }
 
 impl Breaker {
-    pub(super) fn pass(self: &Arc<Self>) -> Result<BreakerPermit, CircuitOpen> {
+    pub(super) fn acquire(self: &Arc<Self>) -> Result<BreakerPermit, CircuitOpen> {
         let mut state = self.state();
         let Some(until) = state.open_until else {
-            return Ok(self.passing(false));
+            return Ok(self.permit(false));
         };
         let left = until.saturating_duration_since(Instant::now());
         if !left.is_zero() || state.is_probing {
             return Err(CircuitOpen { retry_after: left.max(Duration::from_millis(1)) });
         }
         state.is_probing = true;
-        Ok(self.passing(true))
+        Ok(self.permit(true))
     }
 
-    fn passing(self: &Arc<Self>, is_probe: bool) -> BreakerPermit {
+    fn permit(self: &Arc<Self>, is_probe: bool) -> BreakerPermit {
         BreakerPermit { breaker: Arc::clone(self), is_probe: is_probe.into() }
     }
 
@@ -117,14 +117,14 @@ impl State {
 
 impl BreakerPermit {
     /// Records that the upstream is alive, which ends a probe early.
-    pub(super) fn is_alive(&self) {
+    pub(super) fn mark_alive(&self) {
         if self.is_probe.swap(false, Ordering::Relaxed) {
             self.breaker.succeed(true);
         }
     }
 
     /// Records the outcome of the request.
-    pub(super) fn end(&self, has_failed: bool) {
+    pub(super) fn record(&self, has_failed: bool) {
         let is_probe = self.is_probe.swap(false, Ordering::Relaxed);
         if has_failed {
             self.breaker.fail(is_probe);
@@ -149,7 +149,7 @@ mod tests {
 
     fn fail(breaker: &Arc<Breaker>, times: u32) {
         for _ in 0..times {
-            breaker.pass().unwrap().end(true);
+            breaker.acquire().unwrap().record(true);
         }
     }
 
@@ -161,11 +161,11 @@ mod tests {
     fn consecutive_failures_open_the_breaker() {
         let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES - 1);
-        breaker.pass().unwrap().end(false);
+        breaker.acquire().unwrap().record(false);
         fail(&breaker, FAILURES - 1);
         assert!(!breaker.is_open());
         fail(&breaker, 1);
-        let open = breaker.pass().unwrap_err();
+        let open = breaker.acquire().unwrap_err();
         assert!(open.retry_after <= FIRST && breaker.is_open());
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let breaker = Arc::new(Breaker::default());
         for _ in 1..FAILURES_IN_WINDOW {
             fail(&breaker, 1);
-            breaker.pass().unwrap().end(false);
+            breaker.acquire().unwrap().record(false);
         }
         assert!(!breaker.is_open());
         fail(&breaker, 1);
@@ -186,7 +186,7 @@ mod tests {
         let breaker = Arc::new(Breaker::default());
         for _ in 0..10 * WINDOW {
             fail(&breaker, 1);
-            (0..2).for_each(|_| breaker.pass().unwrap().end(false));
+            (0..2).for_each(|_| breaker.acquire().unwrap().record(false));
         }
         assert!(!breaker.is_open(), "a third of the requests is below the limit");
     }
@@ -196,13 +196,13 @@ mod tests {
         let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES);
         wait_over(&breaker);
-        let probe = breaker.pass().unwrap();
-        assert!(breaker.pass().is_err(), "one probe at a time");
-        probe.end(true);
-        assert!(breaker.pass().unwrap_err().retry_after > FIRST, "the open time doubles");
+        let probe = breaker.acquire().unwrap();
+        assert!(breaker.acquire().is_err(), "one probe at a time");
+        probe.record(true);
+        assert!(breaker.acquire().unwrap_err().retry_after > FIRST, "the open time doubles");
         wait_over(&breaker);
-        drop(breaker.pass().unwrap());
-        breaker.pass().unwrap().end(false);
+        drop(breaker.acquire().unwrap());
+        breaker.acquire().unwrap().record(false);
         assert!(!breaker.is_open());
         fail(&breaker, FAILURES - 1);
         assert!(!breaker.is_open(), "the counts start over");
@@ -213,10 +213,10 @@ mod tests {
         let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES);
         wait_over(&breaker);
-        let probe = breaker.pass().unwrap();
-        probe.is_alive();
-        assert!(!breaker.is_open() && breaker.pass().is_ok());
-        probe.end(true);
+        let probe = breaker.acquire().unwrap();
+        probe.mark_alive();
+        assert!(!breaker.is_open() && breaker.acquire().is_ok());
+        probe.record(true);
         assert!(!breaker.is_open(), "its later failure counts once");
     }
 
@@ -226,10 +226,10 @@ mod tests {
         fail(&breaker, FAILURES);
         for _ in 0..40 {
             wait_over(&breaker);
-            breaker.pass().unwrap().end(true);
+            breaker.acquire().unwrap().record(true);
         }
-        assert!(breaker.pass().unwrap_err().retry_after <= LONGEST);
+        assert!(breaker.acquire().unwrap_err().retry_after <= LONGEST);
         breaker.close();
-        assert!(breaker.pass().is_ok());
+        assert!(breaker.acquire().is_ok());
     }
 }

@@ -13,36 +13,36 @@ use super::breaker::BreakerPermit;
 /// One running request.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    passing: BreakerPermit,
+    permit: BreakerPermit,
     quota_key: QuotaKey,
-    shares: Arc<Quotas>,
+    quotas: Arc<Quotas>,
     /// Held from the first question on.
-    share: Mutex<Option<QuotaGuard>>,
+    quota: Mutex<Option<QuotaGuard>>,
 }
 
 impl InFlight {
     /// Creates the state of an admitted request.
-    pub(super) fn new(passing: BreakerPermit, shares: &Arc<Quotas>, quota_key: QuotaKey) -> Self {
-        Self { passing, quota_key, shares: Arc::clone(shares), share: Mutex::default() }
+    pub(super) fn new(permit: BreakerPermit, quotas: &Arc<Quotas>, quota_key: QuotaKey) -> Self {
+        Self { permit, quota_key, quotas: Arc::clone(quotas), quota: Mutex::default() }
     }
 
     /// Records a question, which may exceed the caller's quota.
-    pub(super) fn asks(&self) -> Result<(), QuotaExceeded> {
-        self.passing.is_alive();
-        let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
-        if share.is_none() {
-            *share = Some(self.shares.take(&self.quota_key)?);
+    pub(super) fn record_question(&self) -> Result<(), QuotaExceeded> {
+        self.permit.mark_alive();
+        let mut quota = self.quota.lock().unwrap_or_else(PoisonError::into_inner);
+        if quota.is_none() {
+            *quota = Some(self.quotas.take(&self.quota_key)?);
         }
         Ok(())
     }
 
     /// Whether the upstream has sent questions.
     pub(super) fn has_asked(&self) -> bool {
-        self.share.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.quota.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Records the outcome.
-    pub(super) fn end(&self, has_failed: bool) {
-        self.passing.end(has_failed);
+    pub(super) fn record(&self, has_failed: bool) {
+        self.permit.record(has_failed);
     }
 }

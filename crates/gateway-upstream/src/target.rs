@@ -102,7 +102,7 @@ pub(super) struct Target {
     gate: ConcurrencyLimit,
     breaker: Arc<Breaker>,
     /// Limits the running requests that wait for answers of their callers.
-    shares: Arc<Quotas>,
+    quotas: Arc<Quotas>,
     limits: UpstreamLimits,
     timing: Timing,
     tools: ArcSwap<Tools>,
@@ -130,7 +130,7 @@ impl Target {
             announcer,
             gate: ConcurrencyLimit::new(start.limits),
             breaker: Arc::default(),
-            shares: Quotas::new(QuotaKind::Answers, start.limits.requests),
+            quotas: Quotas::new(QuotaKind::Answers, start.limits.requests),
             limits: start.limits,
             timing: start.timing,
             tools: ArcSwap::default(),

@@ -7,7 +7,7 @@ use registry_core::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// Registry-v2 documents in the making: JSON of each kind, in the order of the file.
+/// Registry-v2 documents: JSON of each kind in the order of the file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Draft {
     /// Reusable schemas.
@@ -20,7 +20,7 @@ pub struct Draft {
     pub agents: Vec<Value>,
 }
 
-/// An entity in its own order of fields where it is one already, else as it is.
+/// A valid entity in canonical field order, or else the unchanged value.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Item<'a> {
@@ -62,17 +62,17 @@ impl Draft {
         }
     }
 
-    /// How many documents there are.
+    /// The number of documents.
     pub fn len(&self) -> usize {
         Kind::ALL.into_iter().map(|kind| self.of(kind).len()).sum()
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the draft has no documents.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The same with only the documents of one kind.
+    /// A draft with only the documents of one kind.
     pub fn only(&self, kind: Kind) -> Self {
         let mut only = Self::default();
         *only.of_mut(kind) = self.of(kind).to_vec();
@@ -100,13 +100,14 @@ impl Draft {
             tools: of(Kind::Tool),
             agents: of(Kind::Agent),
         };
-        // Entities and values are JSON with string keys, so writing them into memory cannot fail.
+        // Entities and values are JSON with string keys, so serializing them into memory cannot
+        // fail.
         let mut bytes = serde_json::to_vec_pretty(&file).expect("a draft is always JSON");
         bytes.push(b'\n');
         bytes
     }
 
-    /// Keeps the tools in `provides` of each server that match.
+    /// Removes the entries of `provides` that do not match.
     pub fn provide_only(&mut self, is_kept: impl Fn(&str) -> bool) {
         let provides =
             self.servers.iter_mut().filter_map(|s| s.get_mut("provides")?.as_array_mut());
@@ -115,7 +116,7 @@ impl Draft {
         }
     }
 
-    /// Writes into every document's `metadata` from where it is managed, for `apply --prune`.
+    /// Sets `metadata.managedBy` of every document, for `apply --prune`.
     pub fn set_manager(&mut self, source: &str) {
         for kind in Kind::ALL {
             for document in self.of_mut(kind).iter_mut().filter_map(Value::as_object_mut) {

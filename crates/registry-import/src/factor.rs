@@ -1,10 +1,10 @@
-//! Shared schemas: what several tools of one server define alike becomes one registered schema.
+//! Shared schemas: equal schemas of several tools of one server become one registered schema.
 //!
-//! First definitions (`$defs`, `definitions`), then object schemas in the middle of others. Only
-//! what stands on its own is taken out: nothing with a `$ref` into its own document, and nothing
-//! into which another one leads. Documents with `$id`, anchors or dynamic references are left
-//! alone. Each result is compared with its original by their normal forms; if they differ after
-//! all, the tool keeps its original.
+//! Definitions (`$defs`, `definitions`) are shared first, then nested object schemas. Only
+//! self-contained schemas are shared: without a `$ref` into their document, and without a reference
+//! from outside into them. Documents with `$id`, anchors or dynamic references are left unchanged.
+//! Each result is compared with its original by normal form; if they differ, the tool keeps its
+//! original.
 
 mod definitions;
 mod holder;
@@ -28,14 +28,14 @@ use serde_json::{Value, json};
 /// The members of a tool that hold schemas.
 pub(super) const FIELDS: [&str; 2] = ["inputSchema", "outputSchema"];
 
-/// Tools that refer to schemas, and those schemas.
+/// Tools that reference schemas, and these schemas.
 #[derive(Debug, Default)]
 pub(crate) struct Factored {
     pub(crate) tools: Vec<Value>,
     pub(crate) schemas: Vec<Value>,
 }
 
-/// Takes out what the tools define alike. The schemas' names begin with `prefix`.
+/// Shares equal schemas of the tools. The names of the schemas start with `prefix`.
 pub(crate) fn shared(tools: Vec<Value>, prefix: &str, version: &Version) -> Factored {
     let mut holders = Vec::new();
     for (i, tool) in tools.iter().enumerate() {
@@ -50,7 +50,7 @@ pub(crate) fn shared(tools: Vec<Value>, prefix: &str, version: &Version) -> Fact
     put_back(tools, &holders, names)
 }
 
-/// Puts the schemas that are proven to be the same into their tools.
+/// Sets the schemas that are proven to be equivalent in their tools.
 fn put_back(mut tools: Vec<Value>, holders: &[Holder], names: Names) -> Factored {
     let bodies = names.into_bodies();
     let resolve = |key: &Key| bodies.get(&key.name.to_string()).map(|(_, schema)| schema);
@@ -69,7 +69,7 @@ fn put_back(mut tools: Vec<Value>, holders: &[Holder], names: Names) -> Factored
     Factored { tools, schemas }
 }
 
-/// The documents of those schemas that something refers to.
+/// The documents of the referenced schemas.
 fn documents(tools: &[Value], bodies: &BTreeMap<String, (Version, Value)>) -> Vec<Value> {
     let mut waiting: Vec<_> =
         tools.iter().flat_map(|tool| FIELDS.map(|field| &tool[field])).collect();
@@ -95,8 +95,8 @@ fn reference(name: &str, version: &Version) -> Value {
     json!({ "$ref": format!("#{name}:{version}") })
 }
 
-/// Whether a reference leads to a registered schema; in what is taken apart here, those are all
-/// made here.
+/// Whether a reference points to a registered schema. Before this step, a document has no such
+/// references.
 fn is_registered(reference: &str) -> bool {
     matches!(SchemaRef::parse(reference), Some(Ok(found)) if found.key().kind == Kind::Schema)
 }

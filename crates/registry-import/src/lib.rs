@@ -1,8 +1,8 @@
-//! Getting things in: what live servers, agent cards and old files say, as registry-v2 documents
-//! that a person can review, with every repair that was made or is still to be made.
+//! Imports live servers, agent cards and older files as registry-v2 documents for review, with a
+//! list of the repairs that were made or are needed.
 //!
-//! All of it is bad input until proven otherwise: nothing here panics, and what cannot be kept is
-//! left out and said.
+//! All input is untrusted: nothing here panics, and input that cannot be kept is dropped and
+//! reported.
 
 mod a2a;
 mod draft;

@@ -1,9 +1,8 @@
-//! Registry files as they are found in the wild: version 1, and version 2 written by hand or by
-//! programs that took it lightly.
+//! Registry files of version 1, and incomplete files of version 2.
 //!
-//! First each entry gets the shape of its kind (`shape`) and its texts are looked at, then a version is found for everything
-//! that has none (`versions`), then what the entries say of each other is completed (`links`). What
-//! is left over is found by the registry's own rules and put before a person.
+//! Each entry gets the shape of its kind (`shape`) and its texts are screened. Then missing
+//! versions are added (`versions`), and links between entries are completed (`links`). The
+//! registry's own rules find the remaining errors, which are reported for review.
 
 mod agent;
 mod callee;
@@ -33,28 +32,28 @@ use super::{
     Draft, Imported, Repairs, names, origins::Origins, repair::quoted, wording::worded_members,
 };
 
-/// The version of everything that has none and nobody refers to by another.
+/// The version of an entry that has none and is not referenced by another one.
 const FIRST_VERSION: &str = "1.0.0";
 
-/// One entry on its way, and where it came from.
+/// An entry during its import, and its origin.
 #[derive(Debug, Clone)]
 struct Entry {
     map: Map<String, Value>,
     pointer: String,
-    /// Where what is in it was in the file.
+    /// The origins of its members in the file.
     origins: Origins,
 }
 
-/// A file on its way.
+/// A file during its import.
 struct Loose<'a> {
     file: &'a Value,
     entries: BTreeMap<Kind, Vec<Entry>>,
     repairs: Repairs,
-    /// The places of compositions that are explained already.
+    /// The places of compositions with a reported problem.
     explained: BTreeSet<String>,
 }
 
-/// Repairs a registry file of any version, and says how.
+/// Repairs a registry file of any version and lists the repairs.
 pub fn registry_file(file: &Value) -> Imported {
     let (entries, explained) = (BTreeMap::new(), BTreeSet::new());
     let mut loose = Loose { file, entries, repairs: Repairs::default(), explained };
@@ -138,7 +137,7 @@ impl Loose<'_> {
         }
     }
 
-    /// Whether the file is of a version that is known here; newer ones may mean other things.
+    /// Whether the version of the file is known. Newer versions may differ in meaning.
     fn read_version(&mut self, said: Option<&Value>) -> bool {
         let at = "/schemaVersion";
         let ours = names::version_of("2.0").expect("a constant that is a version");
@@ -203,7 +202,7 @@ impl Loose<'_> {
         }
     }
 
-    /// Looks at the texts of all entries, which a team may have copied from anywhere.
+    /// Screens the texts of all entries, which may be copied from untrusted sources.
     fn screen(&mut self) {
         for entry in self.entries.values_mut().flatten() {
             let mut found = Repairs::default();
@@ -212,7 +211,7 @@ impl Loose<'_> {
         }
     }
 
-    /// Of entries with one key, the first stays.
+    /// Removes entries with duplicate keys; the first one stays.
     fn remove_doubles(&mut self) {
         for kind in Kind::ALL {
             let mut seen: BTreeMap<(String, String), Map<String, Value>> = BTreeMap::new();
@@ -245,11 +244,12 @@ impl Loose<'_> {
         draft
     }
 
-    /// All remaining errors in one run: those of unreadable entries, and those between all others.
+    /// Reports all remaining errors in one run: those of unreadable entries, and those between the
+    /// others.
     fn say_what_is_left(&mut self, draft: &Draft) {
         let mut errors: Vec<(String, Diagnostic)> = Vec::new();
         let mut rest = draft.clone();
-        // Where the entries of the rest are in the draft.
+        // The indexes of the readable entries in the draft.
         let mut places: BTreeMap<Kind, Vec<usize>> = BTreeMap::new();
         if let Err(error) = RegistryFile::from_value(&draft.to_value()) {
             errors.extend(error.diagnostics.into_iter().map(|d| (d.pointer.clone(), d)));
@@ -269,7 +269,7 @@ impl Loose<'_> {
                 |message: &str| unread_keys(draft, &places).any(|key| message.contains(&key));
             let nothing = Catalog::empty(RegistryId::new("import"));
             for found in plan(&nothing, file.proposals()).diagnostics {
-                // The errors of an unreadable entry are listed already.
+                // The errors of an unreadable entry are already listed.
                 if !unread(&found.message) {
                     errors.push((in_draft(&file.locate(&found), &places), found));
                 }
@@ -284,7 +284,7 @@ impl Loose<'_> {
         }
     }
 
-    /// Where in the input a place of the draft comes from.
+    /// The pointer into the input for a pointer into the draft.
     fn source_of(&self, pointer: &str) -> String {
         let mut steps = pointer.splitn(4, '/').skip(1);
         let kind = steps.next().and_then(|list| list.parse::<Kind>().ok());
@@ -296,7 +296,7 @@ impl Loose<'_> {
     }
 }
 
-/// The keys of the entries of a draft that are not among these.
+/// The keys of the draft's entries that are not in this list.
 fn unread_keys<'d>(
     draft: &'d Draft,
     read: &'d BTreeMap<Kind, Vec<usize>>,
@@ -312,7 +312,7 @@ fn unread_keys<'d>(
     Kind::ALL.into_iter().flat_map(unread)
 }
 
-/// A pointer into the entries that could be read, as a pointer into the draft.
+/// Converts a pointer into the readable entries to a pointer into the draft.
 fn in_draft(pointer: &str, places: &BTreeMap<Kind, Vec<usize>>) -> String {
     let mut steps = pointer.splitn(4, '/').skip(1);
     let (list, index) = (steps.next().unwrap_or_default(), steps.next());
@@ -322,7 +322,7 @@ fn in_draft(pointer: &str, places: &BTreeMap<Kind, Vec<usize>>) -> String {
     place.map_or(pointer.to_owned(), |place| format!("/{list}/{place}{rest}"))
 }
 
-/// The place in the file, or the closest above it where there is something.
+/// The pointer, or its closest ancestor that exists in the file.
 fn existing(file: &Value, mut pointer: String) -> String {
     while file.pointer(&pointer).is_none() {
         pointer.truncate(pointer.rfind('/').unwrap_or_default());
@@ -330,7 +330,7 @@ fn existing(file: &Value, mut pointer: String) -> String {
     pointer
 }
 
-/// Whether a member is only there for people.
+/// Whether a member is a comment.
 fn is_comment(name: &str) -> bool {
     name.starts_with("$comment") || name.starts_with("//") || name.starts_with("_comment")
 }

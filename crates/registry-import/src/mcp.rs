@@ -1,9 +1,8 @@
-//! A live MCP server's own words as documents: the server, its tools, and the schemas they share.
+//! Imports a live MCP server: the server, its tools, and the schemas they share.
 //!
-//! Texts are kept, except for hidden characters; `icons` go into `metadata`. A
-//! schema that the registry would refuse is left out, which means "the
-//! upstream's" until a person mends it. Prompts and resources are exposed as a whole, because the
-//! registry does not hold them one by one.
+//! Texts are kept, except for hidden characters; `icons` go into `metadata`. A schema that the
+//! registry would reject is dropped, which means "the upstream's schema" until someone corrects it.
+//! Prompts and resources are exposed as a whole, because the registry does not store single ones.
 
 mod definition;
 mod refused;
@@ -30,19 +29,19 @@ use super::{
     wording::{screened_members, worded},
 };
 
-/// The version of a server that does not say its own.
+/// The version of a server that reports none.
 const FIRST_VERSION: &str = "0.1.0";
-/// Most tool names that a problem lists.
+/// Maximum number of tool names in a problem.
 const SHOWN: usize = 20;
 
-/// What the user wants otherwise.
+/// Options of the import.
 #[derive(Debug, Clone, Default)]
 pub struct Wishes {
     /// The server's name in the registry.
     pub name: Option<Name>,
     /// The version of the server, its tools and its schemas.
     pub version: Option<Version>,
-    /// Where clients of the MCP registry API reach the server; see [`public_remote`].
+    /// The remote for clients of the MCP registry API; see [`public_remote`].
     pub remote: Option<Value>,
     /// Whether equal schemas of several tools become registered schemas.
     pub share_schemas: bool,
@@ -55,9 +54,9 @@ pub struct Wishes {
 /// Names of tools in the registry that differ from the server's; `source.tool` keeps the latter.
 #[derive(Debug, Clone, Default)]
 pub struct Naming {
-    /// Put before each name.
+    /// The prefix of each name.
     pub prefix: String,
-    /// The complete names of single tools, by their names at the server.
+    /// The full names of single tools, by their names at the server.
     pub renames: BTreeMap<String, Name>,
 }
 
@@ -68,7 +67,7 @@ impl Naming {
         renamed.or_else(|| Name::parse(Kind::Tool, &format!("{}{said}", self.prefix)).ok())
     }
 
-    /// Renames that cannot be carried out for this server, each with the reason.
+    /// Renames that do not fit this server, each with the reason.
     pub fn problems(&self, live: &LiveServer) -> Vec<String> {
         let said: BTreeSet<_> =
             live.tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
@@ -93,7 +92,7 @@ impl Naming {
     }
 }
 
-/// What everything that is imported together has in common.
+/// The common parts of one import.
 struct Common {
     server: Name,
     version: Version,
@@ -101,8 +100,7 @@ struct Common {
     repairs: Repairs,
 }
 
-/// Makes documents of what a live server said. Without a name that can be used, there is only the
-/// repair that says so.
+/// Imports a live server. Without a usable name, the result is only the repair that reports it.
 pub fn server(live: &LiveServer, wishes: &Wishes) -> Imported {
     let mut repairs = Repairs::default();
     let info = live.info.as_object();
@@ -170,7 +168,7 @@ fn name(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Option<Name> {
 }
 
 impl Common {
-    /// The documents of the tools, each with its place in what the server said.
+    /// The documents of the tools with their places in the server's list.
     fn tools(&mut self, live: &LiveServer) -> Vec<(Value, String)> {
         let tools = &live.tools;
         if tools.len() > limits::LIST_ITEMS {
@@ -178,7 +176,7 @@ impl Common {
             self.repairs.needed("/tools", what, "the rest was left out; split the server");
         }
         let names: Vec<_> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
-        // A tool whose own name is allowed keeps it, wherever it stands.
+        // A tool with a valid name keeps it, independent of the order.
         let own = names.iter().filter_map(|name| self.naming.name(name));
         let mut taken: HashSet<_> = own.map(|name| name.to_string()).collect();
         let mut upstream = HashSet::new();
@@ -205,7 +203,7 @@ impl Common {
         documents
     }
 
-    /// A tool and the name by which the server knows it, if it can be called by it.
+    /// A tool and its upstream name, if the tool can be called by it.
     fn upstream_name<'a>(
         &mut self,
         tool: &'a Value,
@@ -224,7 +222,7 @@ impl Common {
         Some((tool, said))
     }
 
-    /// The name of a tool in the registry: its own, or the closest that is allowed and free.
+    /// The registry name of a tool: its own, or the closest valid name that is free.
     fn tool_name(
         &mut self,
         said: &str,
@@ -294,7 +292,7 @@ impl Common {
     }
 }
 
-/// These members, where they are there and hold something.
+/// The non-empty ones of these members.
 fn kept(from: &Value, members: &[&str]) -> Map<String, Value> {
     let member = |name: &&str| {
         let value = from.get(name).filter(|value| !value.is_null())?;

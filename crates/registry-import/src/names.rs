@@ -17,12 +17,12 @@ pub(super) fn no_name(said: Option<&Value>, whose: &str) -> String {
     }
 }
 
-/// A version as a text, also where it is written as a number.
+/// A version as text, even if it is a number.
 pub(super) fn version_text(said: &Value) -> String {
     said.as_str().map_or_else(|| said.to_string(), str::to_owned)
 }
 
-/// The stated exact version, or else this one. Inexact versions are reported.
+/// The stated exact version, or this default. Inexact versions are reported.
 pub(super) fn exact_version(
     repairs: &mut Repairs,
     said: &Value,

@@ -1,12 +1,12 @@
-//! The remedy for a registry file that is refused, and that the import repairs.
+//! The remedy for a rejected registry file that the import can repair.
 
 use registry_core::diagnostic::{Code, Diagnostic};
 use serde_json::Value;
 
 use super::{By, loose::registry_file};
 
-/// A warning beside the errors of a file, which names the import as the remedy if the import repairs anything in
-/// it. `name` is the file's own, for the command.
+/// A warning next to the errors of a file that names the import as the remedy, if the import
+/// repairs anything in it. `name` is the file name for the command.
 pub fn remedy(file: &Value, name: &str) -> Option<Diagnostic> {
     let imported = registry_file(file);
     let count = |by| imported.repairs.iter().filter(|repair| repair.by == by).count();

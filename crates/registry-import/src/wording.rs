@@ -1,4 +1,4 @@
-//! Texts of others on their way into a document.
+//! Screens external texts before they go into a document.
 
 use registry_core::{
     limits,
@@ -9,16 +9,16 @@ use serde_json::{Map, Value};
 
 use super::{Repairs, repair::quoted};
 
-/// What is to be done about a text with a sign.
+/// The repair of a suspicious text.
 const READ_IT: &str = "read it before you register it";
-/// What was done about hidden characters.
+/// The repair of hidden characters.
 const REMOVED: &str = "they were removed; ask its makers why they are there";
 
 /// The members of a schema that are texts for people and models.
 const TEXTS: [&str; 3] = ["$comment", "description", "title"];
 
-/// A text without what is hidden in it, short enough; what speaks to the model is reported.
-/// `others` are the names of other tools.
+/// A text without hidden characters, shortened to its limit. Instructions to the model are
+/// reported. `others` are the names of other tools.
 pub(super) fn worded<'a>(
     repairs: &mut Repairs,
     text: &str,
@@ -42,7 +42,7 @@ pub(super) fn worded<'a>(
     text
 }
 
-/// A text without what is hidden in it; what tells the model what to do is reported.
+/// A text without hidden characters. Instructions to the model are reported.
 fn screened_text(repairs: &mut Repairs, text: &str, pointer: &str) -> String {
     let cleaned = clean(text);
     if cleaned.removed > 0 {
@@ -55,7 +55,7 @@ fn screened_text(repairs: &mut Repairs, text: &str, pointer: &str) -> String {
     cleaned.text
 }
 
-/// The members of an entity or of a card without what is hidden in them: each by what it is.
+/// Screens the members of an entity or card according to their types.
 pub(super) fn worded_members(
     repairs: &mut Repairs,
     map: &Map<String, Value>,
@@ -75,10 +75,10 @@ pub(super) fn worded_members(
     copy
 }
 
-/// What of an entity is looked at by itself; the rest of it is texts, and what holds texts.
+/// Members with their own screening; the others are texts or contain texts.
 const OWN: [&str; 6] = ["title", "description", "schema", "inputSchema", "outputSchema", "skills"];
 
-/// Skills, as a list or by their names.
+/// Skills as a list or as a map by name.
 fn worded_skills(repairs: &mut Repairs, skills: &Value, pointer: &str) -> Value {
     match skills {
         Value::Array(items) => {
@@ -105,7 +105,7 @@ fn worded_skill(repairs: &mut Repairs, said: &Value, pointer: &str) -> Value {
     }
 }
 
-/// All texts of a value and the names of its members as [`screened_text`] has them.
+/// Screens all texts and member names of a value.
 fn screened(repairs: &mut Repairs, value: &Value, pointer: &str) -> Value {
     match value {
         Value::String(text) => screened_text(repairs, text, pointer).into(),
@@ -118,7 +118,7 @@ fn screened(repairs: &mut Repairs, value: &Value, pointer: &str) -> Value {
     }
 }
 
-/// The same for the members of an object, but for those that the caller looks at itself.
+/// Screens the members of an object, except those that the caller screens itself.
 pub(super) fn screened_members(
     repairs: &mut Repairs,
     map: &Map<String, Value>,
@@ -138,8 +138,8 @@ pub(super) fn screened_members(
     copy
 }
 
-/// A schema with cleaned texts. What is hidden in its names and values is only reported: without
-/// it, the schema would be another.
+/// A schema with screened texts. Hidden characters in its names and values are only reported,
+/// because removing them would change the schema.
 pub(super) fn worded_schema(repairs: &mut Repairs, schema: &Value, pointer: &str) -> Value {
     let (mut removed, mut has_secrets, mut speaks, mut kept) = (0, false, false, None);
     let copy = map_objects(schema, &mut |map: &mut Map<String, Value>| {

@@ -44,8 +44,8 @@ impl Target {
         let _place = self.wait_for_permit(&request).await?;
         let started = Instant::now();
         // Checked after the queue, because other requests may have failed meanwhile.
-        let breaker_permit = self.breaker.pass()?;
-        let in_flight = Arc::new(InFlight::new(breaker_permit, &self.shares, request.quota_key.clone()));
+        let breaker_permit = self.breaker.acquire()?;
+        let in_flight = Arc::new(InFlight::new(breaker_permit, &self.quotas, request.quota_key.clone()));
         let channel = request.channel.map(|channel| channel.for_request(&in_flight));
         let request = Request { channel: channel.as_ref(), ..request };
         let outcome = self.send_within_limit(permit.subject(), request, started).await;
@@ -54,7 +54,7 @@ impl Target {
             error.is_local() || (in_flight.has_asked() && matches!(error, Error::Timeout { .. }))
         };
         if !outcome.as_ref().is_err_and(is_local) {
-            in_flight.end(outcome.as_ref().is_err_and(Error::is_failure));
+            in_flight.record(outcome.as_ref().is_err_and(Error::is_failure));
         }
         if outcome.as_ref().is_err_and(Error::is_about_reach) && self.is_up() {
             self.announcer.refresh();

@@ -1,4 +1,4 @@
-//! The capabilities of a card and its extensions, among them what the agent depends on.
+//! The capabilities of a card and its extensions, including the agent's dependencies.
 
 use registry_core::{
     entity::{agent::SBOM_EXTENSION, tool::DependencyTarget},
@@ -69,7 +69,7 @@ impl Card {
         extensions
     }
 
-    /// The dependencies, each with its place in the card.
+    /// The dependencies with their places in the card.
     fn params_of_sbom(&mut self, extension: &mut Part) -> Vec<(String, Value)> {
         let Some(mut params) = self.object(extension, "params") else { return Vec::new() };
         let depends = if self.is_live {
@@ -81,7 +81,7 @@ impl Card {
         depends
     }
 
-    /// The dependencies of a registry file's entry, which may be completed out of the file.
+    /// The dependencies of a registry file's entry, which the file may complete.
     fn dependencies_as_they_are(&mut self, params: &mut Part) -> Vec<(String, Value)> {
         let Some(said) = params.take("depends") else { return Vec::new() };
         let at = params.at("depends");
@@ -123,7 +123,7 @@ impl Card {
     }
 }
 
-/// What a dependency is on, if it says that exactly.
+/// The key of an exact dependency.
 fn key_of(said: &Value) -> Result<Key, String> {
     let target = match &said["type"] {
         Value::Null => DependencyTarget::Tool,
@@ -141,7 +141,8 @@ fn key_of(said: &Value) -> Result<Key, String> {
     Key::parse(target.kind(), text("name")?, text("version")?).map_err(|e| e.to_string())
 }
 
-/// Dependencies as a list, each with its place: they may be one, or versions by names.
+/// Dependencies as a list with their places. The input may be one dependency, or a map of names to
+/// versions.
 pub(crate) fn listed(depends: &Value, at: &str) -> Option<Vec<(String, Value)>> {
     let dependency = |(name, said): (&String, &Value)| {
         let listed = match said {

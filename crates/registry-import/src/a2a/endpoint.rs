@@ -1,4 +1,4 @@
-//! Where an agent answers, by which protocol, and what it asks of callers.
+//! The endpoint of an agent, its protocol version, and its security requirements.
 
 use serde_json::{Map, Value, json};
 
@@ -7,11 +7,11 @@ use super::{
     part::{LEFT_OUT, Part},
 };
 
-/// The protocol version of a card that does not say it (A2A 1.0 section 3.6).
+/// The protocol version of a card without one (A2A 1.0 section 3.6).
 const OLDEST_PROTOCOL: &str = "0.3";
 
 impl Card {
-    /// Where the agent answers, and by which protocol version: by JSON-RPC if it does that.
+    /// The URL of the agent and its protocol version, preferably for JSON-RPC.
     pub(super) fn endpoint(&mut self, part: &mut Part, address: &str) -> (String, String) {
         if let Some(found) = self.interface(part) {
             return found;
@@ -94,7 +94,7 @@ impl Card {
     }
 }
 
-/// A requirement of A2A 1.0 in the form of A2A 0.3, if it can be read whole.
+/// Converts a security requirement of A2A 1.0 to A2A 0.3, if it is valid.
 fn requirement(said: &Value) -> Option<Value> {
     let said = said.as_object()?;
     let schemes = match said.get("schemes") {

@@ -1,6 +1,7 @@
-//! Taking out definitions: what two tools have in `$defs` or `definitions`, letter for letter.
+//! Shares definitions that two tools have in `$defs` or `definitions` with equal content.
 //!
-//! A definition that uses another one can go only after that one, hence the rounds. Circles stay.
+//! A definition that uses another one can be shared only after that one, hence the rounds. Cyclic
+//! definitions stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +15,10 @@ use super::{
     walk::rewrite_inside,
 };
 
-/// How deep definitions may use each other.
+/// Maximum depth of definitions that use each other.
 const ROUNDS: usize = 16;
 
-/// Where a definition is: in which schema, under which keyword, by which name.
+/// The place of a definition: its schema, keyword and name.
 type Place = (usize, &'static str, String);
 
 pub(super) fn take_out(holders: &mut [Holder], names: &mut Names) {
@@ -36,7 +37,7 @@ pub(super) fn take_out(holders: &mut [Holder], names: &mut Names) {
     }
 }
 
-/// The definitions that stand on their own and are in at least two tools.
+/// The self-contained definitions of at least two tools.
 fn equal_definitions(holders: &[Holder]) -> Vec<(Value, Vec<Place>)> {
     let mut groups: BTreeMap<_, (Value, Vec<Place>)> = BTreeMap::new();
     for (i, holder) in holders.iter().enumerate() {
@@ -61,7 +62,7 @@ fn equal_definitions(holders: &[Holder]) -> Vec<(Value, Vec<Place>)> {
     groups.into_values().filter(|(_, places)| tools(places) > 1).collect()
 }
 
-/// Whether a definition says something of its own, and refers to nothing in its document.
+/// Whether a definition is self-contained and more than a reference.
 fn stands_alone(body: &Value) -> bool {
     let is_own = body.as_object().is_some_and(|map| map.keys().any(|name| name != "$ref"));
     let mut alone = is_own;
@@ -69,7 +70,7 @@ fn stands_alone(body: &Value) -> bool {
     alone
 }
 
-/// The schema as a document of its own.
+/// The schema as a separate document.
 pub(super) fn in_dialect(schema: &Value, dialect: Option<&str>) -> Value {
     let mut schema = schema.clone();
     if let (Value::Object(map), Some(dialect)) = (&mut schema, dialect) {
@@ -78,8 +79,8 @@ pub(super) fn in_dialect(schema: &Value, dialect: Option<&str>) -> Value {
     schema
 }
 
-/// The schema with the registered one in place of the definition. Where something that is more
-/// than a plain reference still leads to it, the definition becomes a reference itself.
+/// The schema with references to the registered schema instead of the definition. If other
+/// references than plain ones point to the definition, it stays as a reference.
 fn without(holder: &Holder, keyword: &str, name: &str, registered: &Value) -> Value {
     let path = [keyword.to_owned(), name.to_owned()];
     let leads_here = |map: &Map<String, Value>| {

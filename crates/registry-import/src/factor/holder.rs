@@ -1,4 +1,4 @@
-//! One schema of a tool that may be taken apart.
+//! A tool's schema whose parts may be shared.
 
 use registry_core::schema_inline::pointer_of;
 use schema_compat::json_schema::each_object;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::is_registered;
 
-/// What makes a document depend on where it stands, or be read by rules of its own.
+/// Keywords that make a document depend on its location or have special rules.
 const LEFT_ALONE: [&str; 8] = [
     "$id",
     "$anchor",
@@ -20,20 +20,20 @@ const LEFT_ALONE: [&str; 8] = [
 
 /// A tool's schema.
 pub(super) struct Holder {
-    /// Which tool.
+    /// The index of the tool.
     pub(super) tool: usize,
-    /// Its name.
+    /// The name of the tool.
     pub(super) name: String,
-    /// Which of its schemas.
+    /// The member of the tool.
     pub(super) field: &'static str,
-    /// The schema, as far as it is taken apart.
+    /// The schema in its current form.
     pub(super) schema: Value,
-    /// Its `$schema`, unless that is the default.
+    /// The `$schema`, unless it is the default.
     pub(super) dialect: Option<String>,
 }
 
 impl Holder {
-    /// `None`: the schema must be left alone.
+    /// Returns `None` if the schema must stay unchanged.
     pub(super) fn new(
         tool: usize,
         name: &str,
@@ -48,7 +48,7 @@ impl Holder {
         Some(Self { tool, name: name.to_owned(), field, schema: schema.clone(), dialect })
     }
 
-    /// The places that the schema's own references lead to.
+    /// The targets of the schema's local references.
     pub(super) fn targets(&self) -> Vec<Vec<String>> {
         let mut found = Vec::new();
         each_object(&self.schema, &mut |map| found.extend(local_target(map)));
@@ -70,7 +70,7 @@ fn may_be_taken_apart(schema: &Value) -> bool {
     may && dialects <= usize::from(schema.get("$schema").is_some())
 }
 
-/// Where the reference of a schema object leads within its document.
+/// The target of a schema object's local reference.
 pub(super) fn local_target(map: &Map<String, Value>) -> Option<Vec<String>> {
     let fragment = map.get("$ref")?.as_str()?.strip_prefix('#')?;
     let pointer = pointer_of(fragment)?;
@@ -78,7 +78,7 @@ pub(super) fn local_target(map: &Map<String, Value>) -> Option<Vec<String>> {
     Some(steps.map(|step| step.replace("~1", "/").replace("~0", "~")).collect())
 }
 
-/// Whether a reference leads into what is at this place, and not to it as a whole.
+/// Whether a reference points inside the value at this place.
 pub(super) fn is_entered(targets: &[Vec<String>], place: &[String]) -> bool {
     targets.iter().any(|target| target.len() > place.len() && target.starts_with(place))
 }

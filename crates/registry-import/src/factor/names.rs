@@ -1,4 +1,4 @@
-//! The names and bodies of the schemas that were taken out.
+//! The names and bodies of the shared schemas.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::reference;
 
-/// All schemas that were taken out so far.
+/// The shared schemas so far.
 pub(super) struct Names {
     prefix: String,
     version: Version,
@@ -20,7 +20,7 @@ impl Names {
         Self { prefix, version: version.clone(), bodies: BTreeMap::new() }
     }
 
-    /// Gives a schema a free name that says what `wish` says, and the reference to it.
+    /// Adds a schema under a free name derived from `wish`. Returns a reference to it.
     pub(super) fn add(&mut self, wish: &str, body: Value) -> Value {
         let wish = pascal_case(wish);
         let mut name = format!("{}.{wish}", self.prefix);

@@ -1,7 +1,7 @@
-//! Taking out object schemas that stand in the middle of several tools' schemas, biggest first.
+//! Shares nested object schemas of several tools, the largest first.
 //!
-//! Every value gets a number that equal values share, so finding what is equal costs one pass.
-//! A factored schema counts as one more place of its inner schemas.
+//! Equal values share a number, so equal schemas are found in one pass. A shared schema counts as
+//! one more place of its inner schemas.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,10 +17,10 @@ use super::{
 
 const PROPERTIES: usize = 2;
 
-/// A schema that is taken out: its dialect and its number.
+/// A shared schema: its dialect and its number.
 type Taken<'a> = (Option<&'a str>, u32);
 
-/// Where one is found first, and in which holders.
+/// The first occurrence of a schema, and the holders that contain it.
 struct Found<'a> {
     schema: &'a Value,
     wish: String,
@@ -34,7 +34,7 @@ pub(super) fn take_out(holders: &mut [Holder], names: &mut Names) {
     }
     let taken = select(holders, &numbers);
     let mut references: HashMap<Taken<'_>, Value> = HashMap::new();
-    // The innermost first, so that those around them can refer to them.
+    // The innermost first, so that outer schemas can reference them.
     for (key, found) in taken.into_iter().rev() {
         let replace = &mut |schema: &Value, _: &[String]| {
             references.get(&(key.0, numbers.find(schema)?)).cloned()
@@ -58,7 +58,7 @@ pub(super) fn take_out(holders: &mut [Holder], names: &mut Names) {
     }
 }
 
-/// What is taken out, those around others before them.
+/// The schemas to share, outer ones before inner ones.
 fn select<'a>(holders: &'a [Holder], numbers: &Numbers) -> Vec<(Taken<'a>, Found<'a>)> {
     let mut taken: Vec<(Taken<'a>, Found<'a>)> = Vec::new();
     let tools = holders.iter().map(|holder| holder.tool + 1).max().unwrap_or_default();
@@ -66,7 +66,7 @@ fn select<'a>(holders: &'a [Holder], numbers: &Numbers) -> Vec<(Taken<'a>, Found
         let found = visible(holders, numbers, &taken, tools);
         let mut round: Vec<_> =
             found.into_iter().filter(|(_, found)| found.holders.len() > 1).collect();
-        // Inside of each other they would be counted twice: those that no other one holds.
+        // Nested occurrences would count twice, so only outermost ones count.
         let inner: BTreeSet<_> =
             round.iter().flat_map(|(key, found)| inside(key, found.schema, numbers)).collect();
         round.retain(|(key, _)| !inner.contains(key));
@@ -77,8 +77,8 @@ fn select<'a>(holders: &'a [Holder], numbers: &Numbers) -> Vec<(Taken<'a>, Found
     }
 }
 
-/// What could be taken out and is not inside of what is taken out already; the holders are the
-/// tools and what was taken out.
+/// The candidates outside of schemas that are already selected. The holders are the tools and the
+/// selected schemas.
 fn visible<'a>(
     holders: &'a [Holder],
     numbers: &Numbers,
@@ -117,7 +117,7 @@ fn visible<'a>(
     found
 }
 
-/// The candidates inside of a schema.
+/// The candidates inside a schema.
 fn inside<'a>(key: &Taken<'a>, schema: &Value, numbers: &Numbers) -> Vec<Taken<'a>> {
     let mut found = Vec::new();
     walk_inside(schema, &mut Vec::new(), &mut |inner, _| {
@@ -127,7 +127,7 @@ fn inside<'a>(key: &Taken<'a>, schema: &Value, numbers: &Numbers) -> Vec<Taken<'
     found
 }
 
-/// What a schema could be called: by its title, its property, or its tool.
+/// A name for a schema from its title, its property, or its tool.
 fn wish(holder: &Holder, schema: &Value, path: &[String]) -> String {
     if path.is_empty() && schema.get("title").and_then(Value::as_str).is_none() {
         let role = if holder.field == "inputSchema" { "input" } else { "output" };
@@ -149,7 +149,7 @@ fn title(schema: &Value, path: &[String]) -> String {
     if is_item { format!("{}_item", path[at + 1]) } else { path[at + 1].clone() }
 }
 
-/// A value's content, by the numbers of its parts.
+/// The content of a value by the numbers of its parts.
 #[derive(PartialEq, Eq, Hash)]
 enum Content {
     Plain(String),
@@ -157,13 +157,13 @@ enum Content {
     Object(Vec<(String, u32)>),
 }
 
-/// The numbers of values: equal values have equal ones. Values are known by their address, so
-/// this holds only while nothing moves.
+/// The numbers of values; equal values have equal numbers. Values are identified by address, so
+/// they must not move.
 #[derive(Default)]
 struct Numbers {
     by_content: HashMap<Content, u32>,
     by_address: HashMap<*const Value, u32>,
-    /// Of each number: whether nothing in the value refers to its own document.
+    /// For each number, whether nothing in the value references its own document.
     closed: Vec<bool>,
 }
 
@@ -202,7 +202,7 @@ impl Numbers {
         self.by_address.get(&std::ptr::from_ref(value)).copied()
     }
 
-    /// The number of a schema that is worth taking out and stands on its own.
+    /// The number of a self-contained schema that is large enough to share.
     fn candidate(&self, schema: &Value) -> Option<u32> {
         let properties = schema.get("properties")?.as_object()?;
         let number = self.find(schema)?;

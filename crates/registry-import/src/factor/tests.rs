@@ -1,4 +1,4 @@
-//! What is shared and what is left alone; `tests/properties` prove that it means the same.
+//! Shared and unchanged schemas. `tests/properties` proves the equivalence.
 
 use registry_core::version::Version;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn address() -> Value {
 }
 
 #[test]
-fn equal_objects_become_one_schema_with_the_name_of_their_property() {
+fn equal_objects_share_schema_named_after_property() {
     let found = factored(&[
         json!({ "type": "object", "properties": { "home_address": address() } }),
         json!({ "type": "object", "properties": { "to": { "type": "array", "items": address() } } }),
@@ -36,11 +36,11 @@ fn equal_objects_become_one_schema_with_the_name_of_their_property() {
     let reference = json!({ "$ref": "#svc.HomeAddress:1.0.0" });
     assert_eq!(input(&found, 0)["properties"]["home_address"], reference);
     assert_eq!(input(&found, 1)["properties"]["to"]["items"], reference);
-    assert_eq!(input(&found, 2)["properties"]["x"]["default"], address(), "that is data");
+    assert_eq!(input(&found, 2)["properties"]["x"]["default"], address(), "a default is data");
 }
 
 #[test]
-fn what_is_inside_of_a_shared_schema_is_shared_only_where_it_is_elsewhere_too() {
+fn inner_schema_is_shared_only_if_used_elsewhere() {
     let person = json!({ "type": "object", "properties": { "name": {}, "address": address() } });
     let whole = json!({ "type": "object", "properties": { "who": person, "why": {} } });
     let twice = factored(&[whole.clone(), whole.clone()]);
@@ -54,7 +54,7 @@ fn what_is_inside_of_a_shared_schema_is_shared_only_where_it_is_elsewhere_too() 
 }
 
 #[test]
-fn equal_definitions_go_and_what_uses_them_goes_after_them() {
+fn equal_definitions_are_shared_before_their_users() {
     let schema = |more: &str| {
         json!({ "type": "object",
             "properties": { more: { "$ref": "#/$defs/Order" }, "p": { "$ref": "#/$defs/Prio", "title": "P" } },
@@ -71,14 +71,14 @@ fn equal_definitions_go_and_what_uses_them_goes_after_them() {
     assert_eq!(found.schemas[0]["schema"]["properties"]["prio"], prio);
     let first = input(&found, 0);
     assert_eq!(first["properties"]["a"], json!({ "$ref": "#svc.Order:1.0.0" }));
-    assert_eq!(first["$defs"]["Prio"], prio, "a reference with siblings still leads there");
+    assert_eq!(first["$defs"]["Prio"], prio, "a reference with siblings still points there");
     assert_eq!(first["properties"]["p"]["$ref"], "#/$defs/Prio");
     assert!(first["$defs"].get("Order").is_none());
-    assert!(first["$defs"]["Tree"]["properties"].is_object(), "a circle stays");
+    assert!(first["$defs"]["Tree"]["properties"].is_object(), "a cycle stays");
 }
 
 #[test]
-fn a_dialect_goes_with_its_schema() {
+fn shared_schema_keeps_its_dialect() {
     let schema = |name: &str| {
         json!({ "$schema": "http://json-schema.org/draft-07/schema#",
             "type": "object", "properties": { name: address() } })
@@ -90,7 +90,7 @@ fn a_dialect_goes_with_its_schema() {
 }
 
 #[test]
-fn what_may_mean_something_else_elsewhere_is_left_alone() {
+fn context_dependent_schemas_stay_unchanged() {
     let with = |more: Value| {
         let mut schema = json!({ "type": "object", "properties": { "a": address() } });
         schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -1,7 +1,7 @@
-//! Walking and rewriting a schema where the standard says that schemas are, and nowhere else.
+//! Walks and rewrites a schema only where the standard defines subschemas.
 //!
-//! More careful than `json_schema`, which looks everywhere to find every reference: what is taken
-//! out here must really be a schema.
+//! This is stricter than `json_schema`, which looks everywhere to find all references: a shared
+//! value must really be a schema.
 
 use serde_json::{Map, Value};
 
@@ -33,7 +33,7 @@ fn place(keyword: &str) -> Option<Place> {
     }
 }
 
-/// Visits every subschema, outermost first, with its place; `false` says to go no deeper.
+/// Visits every subschema with its place, outermost first. `false` skips its inside.
 pub(super) fn walk<'a>(
     schema: &'a Value,
     path: &mut Vec<String>,
@@ -44,7 +44,7 @@ pub(super) fn walk<'a>(
     }
 }
 
-/// Visits what is inside of a schema.
+/// Visits the subschemas inside a schema.
 pub(super) fn walk_inside<'a>(
     schema: &'a Value,
     path: &mut Vec<String>,
@@ -75,7 +75,7 @@ pub(super) fn walk_inside<'a>(
     }
 }
 
-/// A copy in which `replace` stands for the subschemas for which it gives something.
+/// A copy with the subschemas replaced for which `replace` returns a value.
 pub(super) fn rewrite(
     schema: &Value,
     path: &mut Vec<String>,
@@ -87,7 +87,7 @@ pub(super) fn rewrite(
     }
 }
 
-/// A copy of which only the inside is rewritten.
+/// A copy with only the inside rewritten.
 pub(super) fn rewrite_inside(
     schema: &Value,
     path: &mut Vec<String>,

@@ -1,5 +1,4 @@
-//! The shape of an agent: its dependencies are in its extension, and nothing that it must have is
-//! missing.
+//! The shape of an agent: dependencies in its extension, and all required members present.
 
 use registry_core::{entity::agent::SBOM_EXTENSION, kind::Kind};
 use serde_json::{Map, Value, json};
@@ -14,9 +13,9 @@ impl Entry {
     pub(super) fn shape_agent(&mut self, repairs: &mut Repairs) {
         self.rename(repairs, "dependencies", "depends");
         let title = self.name().to_owned();
-        // Without a name there is nothing to make of it.
+        // An entry without a name cannot be imported.
         if self.is_a_card() && self.shape_key(Kind::Agent, repairs) {
-            // Live cards say where they are otherwise, and leave out more.
+            // Live cards have their URL elsewhere and omit more members.
             let mut said = std::mem::take(&mut self.map);
             let own = ["name", "version", "depends"].iter().chain(&OWN);
             self.map = own.filter_map(|name| said.remove_entry(*name)).collect();
@@ -30,7 +29,7 @@ impl Entry {
         self.move_depends(repairs);
     }
 
-    /// What a file says in `metadata` means what it means, other than in a stranger's card.
+    /// The `metadata` of a registry file keeps its meaning, unlike that of a live card.
     fn put_made(&mut self, mut made: Map<String, Value>, title: String) {
         let mut metadata = match made.remove("metadata") {
             Some(Value::Object(metadata)) => metadata,
@@ -51,7 +50,7 @@ impl Entry {
         self.map.extend(made);
     }
 
-    /// Whether a strict reader would miss something that a card may leave out.
+    /// Whether required members are missing that a card may omit.
     fn is_a_card(&self) -> bool {
         let needed = ["description", "url", "protocolVersion", "skills", "capabilities"];
         needed.iter().any(|name| !self.map.contains_key(*name))
@@ -84,7 +83,7 @@ impl Entry {
     }
 }
 
-/// The list of an agent's extension with its place, made where it is missing.
+/// The dependency list in an agent's extension with its place; created if missing.
 fn dependencies(agent: &mut Map<String, Value>) -> Option<(String, &mut Value)> {
     fn member<'a>(map: &'a mut Value, name: &str, empty: Value) -> Option<&'a mut Value> {
         Some(map.as_object_mut()?.entry(name).or_insert(empty))

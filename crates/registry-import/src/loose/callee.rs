@@ -1,7 +1,8 @@
-//! Steps that name the server of their tool, as `{ "name": "search", "server": "docs" }`: the tool of the
-//! registry that they mean, in an exact version, added where the file has none.
+//! Resolves steps that name the server of their tool, such as `{ "name": "search", "server": "docs"
+//! }`, to an exact tool version of the registry, which is added if the file has none.
 //!
-//! A step that several tools fit is left to a person, because any choice may call another server.
+//! A step that matches several tools is left for review, because a wrong choice would call another
+//! server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,15 +15,15 @@ use crate::{names, repair::quoted};
 /// The tools that a server version provides, each with its versions.
 type Provides = BTreeMap<String, Vec<String>>;
 
-/// The tools that steps can call, by the server that provides them.
+/// The tools that steps can call, by their server.
 pub(super) struct Callees {
-    /// The tools of the file with a source, and the tools that are to be added.
+    /// The tools of the file with a source, and the added tools.
     known: Vec<Callee>,
-    /// The versions of every tool name, of the file and of the tools that are to be added.
+    /// The versions of every tool name in the file and of the added tools.
     taken: BTreeMap<String, BTreeSet<String>>,
     /// The versions of each server.
     servers: BTreeMap<String, BTreeMap<String, Provides>>,
-    /// The tools that are to be added, each with the place that names it.
+    /// The added tools, each with the place of its step.
     pub(super) added: Vec<(Value, String)>,
 }
 
@@ -35,19 +36,19 @@ pub(super) struct Callee {
     server_version: String,
     /// The server's own name of the tool.
     upstream: String,
-    /// Whether its arguments and results are the server's own.
+    /// Whether its arguments and results are unchanged from the server's.
     is_plain: bool,
 }
 
 /// The tool that a step names.
 pub(super) enum Found {
-    /// A tool of the file, or one that is added already.
+    /// A tool of the file, or an added one.
     Known(Callee),
     /// A tool to be added.
     New(Callee),
 }
 
-/// The tool that a step names; versions are exact.
+/// The tool that a step names. Versions are exact.
 pub(super) struct Wanted<'a> {
     pub(super) name: &'a str,
     pub(super) server: &'a str,
@@ -55,7 +56,7 @@ pub(super) struct Wanted<'a> {
     pub(super) version: Option<&'a str>,
 }
 
-/// Why a person has to say which tool a step calls, and how.
+/// An ambiguous step: the problem and the remedy.
 pub(super) struct Unclear {
     pub(super) what: String,
     pub(super) how: String,
@@ -90,7 +91,7 @@ impl Callee {
         })
     }
 
-    /// The tool, for a person who chooses one.
+    /// The tool in a list of choices.
     fn shown(&self) -> String {
         let tool = quoted(&format!("{}@{}", self.name, self.version));
         let server = quoted(&format!("{}@{}", self.server, self.server_version));
@@ -144,7 +145,8 @@ impl Loose<'_> {
 }
 
 impl Callees {
-    /// The tool that a step names. Of several, the one that the composition declares in `depends`.
+    /// Finds the tool that a step names. If several match, the one in the composition's `depends`
+    /// is used.
     pub(super) fn find(&self, wanted: &Wanted<'_>, depends: &[Value]) -> Result<Found, Unclear> {
         let candidates = self.candidates(wanted);
         let mut fitting: Vec<_> = candidates.iter().filter(|callee| callee.fits(wanted)).collect();
@@ -171,8 +173,8 @@ impl Callees {
         Err(wanted.unclear("which no tool of the file is", chosen(&shown)))
     }
 
-    /// The tools of a server that have the wanted name: here, or unchanged at the server. A tool with both
-    /// names is meant by either.
+    /// The tools of a server with this name, registered or upstream. A tool with both names matches
+    /// either.
     fn candidates(&self, wanted: &Wanted<'_>) -> Vec<&Callee> {
         let of_server = self.known.iter().filter(|callee| callee.server == wanted.server);
         let is_named = |callee: &Callee| callee.name == wanted.name;
@@ -187,7 +189,7 @@ impl Callees {
         self.servers.get(server).into_iter().flatten()
     }
 
-    /// A tool that the file does not have.
+    /// A tool that is missing in the file.
     fn absent(&self, wanted: &Wanted<'_>) -> Result<Callee, Unclear> {
         let server_version = self.server_version(wanted)?;
         let provided = self.servers.get(wanted.server).and_then(|all| all.get(&server_version));
@@ -208,7 +210,7 @@ impl Callees {
         Ok(Callee { name, version, server, server_version, upstream, is_plain: true })
     }
 
-    /// The version of the server of a tool that the file does not have.
+    /// The server version of a tool that is missing in the file.
     fn server_version(&self, wanted: &Wanted<'_>) -> Result<String, Unclear> {
         let all: Vec<_> = self.versions_of(wanted.server).map(|(version, _)| version).collect();
         let shown = || listed(all.iter().map(ToString::to_string));
@@ -233,11 +235,11 @@ impl Callees {
         }
     }
 
-    /// A name for a tool that is to be added: the wanted one where it is free.
+    /// The name of an added tool: the requested name if it is free.
     fn free_name(&self, wanted: &Wanted<'_>, version: &str, is_provided: bool) -> String {
         let is_free = match self.taken.get(wanted.name) {
             None => true,
-            // The server provides this key, so the import adds it in any case.
+            // The server provides this key, so the import adds it anyway.
             Some(versions) => is_provided && !versions.contains(version),
         };
         if is_free {
@@ -250,7 +252,7 @@ impl Callees {
         names.find(|name| !self.taken.contains_key(name)).unwrap_or(joined)
     }
 
-    /// Adds a tool that the step at this place names.
+    /// Adds the tool of the step at this place.
     pub(super) fn add(&mut self, new: Callee, at: &str) {
         let source = json!({ "server": new.server, "serverVersion": new.server_version,
             "tool": new.upstream });
@@ -267,10 +269,10 @@ fn chosen(shown: &str) -> String {
     format!("name one of them by `name` and `version`, without its server: {shown}")
 }
 
-/// The members of a step that qualify the name of its tool.
+/// The members of a step that qualify the tool's name.
 const MEMBERS: [&str; 4] = ["server", "target", "serverVersion", "version"];
 
-/// A call of a tool as a step writes it: the members in `tool`, else those beside it.
+/// The tool call of a step: the members in `tool`, else those beside it.
 pub(super) struct Call {
     pub(super) name: String,
     /// The members with their pointers.
@@ -278,7 +280,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// `None`: it names no tool.
+    /// Returns `None` if the operation names no tool.
     pub(super) fn of(operation: &Map<String, Value>, at: &str) -> Option<Self> {
         let tool = operation.get("tool")?;
         let name = tool.as_str().or_else(|| tool.get("name")?.as_str())?.to_owned();
@@ -314,7 +316,7 @@ impl Call {
         }
     }
 
-    /// The exact version that a member says.
+    /// The exact version in a member.
     pub(super) fn version(&self, member: &str) -> Result<Option<String>, Unclear> {
         let Some((_, said)) = self.said.get(member) else { return Ok(None) };
         if let Some(version) = said.as_str().and_then(names::version_of) {
@@ -325,13 +327,13 @@ impl Call {
         Err(Unclear { what, how: "write it as a text like \"1.0.0\"".to_owned() })
     }
 
-    /// The pointers to the members, the server's first.
+    /// The pointers to the members, the server first.
     pub(super) fn places(&self) -> impl Iterator<Item = &str> {
         self.said.values().map(|(place, _)| place.as_str())
     }
 }
 
-/// Calls the tool of this name, without what the step says of its server and version.
+/// Writes the call of a tool by name only.
 pub(super) fn write(operation: &mut Map<String, Value>, name: &str) {
     operation.retain(|member, _| !MEMBERS.contains(&member.as_str()));
     match &mut operation["tool"] {
@@ -344,7 +346,7 @@ pub(super) fn write(operation: &mut Map<String, Value>, name: &str) {
     }
 }
 
-/// Whether the call at this place of a composition says more of its tool than the name.
+/// Whether the call at this place has more than the tool's name.
 pub(super) fn is_qualified(spec: &Value, pointer: &str) -> bool {
     let has_members = |at: &str| {
         spec.pointer(at).is_some_and(|of| MEMBERS.iter().any(|member| of.get(*member).is_some()))

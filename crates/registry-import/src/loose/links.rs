@@ -1,5 +1,5 @@
-//! What entries say of each other, completed: servers that only tools name, tools that only servers
-//! name, and dependencies that only compositions name.
+//! Completes the links between entries: servers that only tools name, tools that only servers name,
+//! and dependencies that only compositions name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ impl Loose<'_> {
         }
     }
 
-    /// The servers that tools name as their sources, with the upstream tools that they need.
+    /// The servers in the sources of tools, with the required upstream tools.
     fn sources(&self) -> BTreeMap<NameVersion, Vec<(String, usize)>> {
         let mut sources: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (i, tool) in self.of(Kind::Tool).iter().enumerate() {
@@ -57,7 +57,7 @@ impl Loose<'_> {
         }
     }
 
-    /// Every server says what it provides, and provides what tools take from it.
+    /// Completes `provides` of every server with the tools that use it.
     fn complete_provisions(&mut self) {
         let (sources, known) = (self.sources(), self.known());
         let keys: BTreeSet<_> = self.of(Kind::Tool).iter().map(Entry::key).collect();
@@ -75,7 +75,7 @@ impl Loose<'_> {
                 if is_provided {
                     continue;
                 }
-                // A tool of the upstream's own name, or this one where that is no name here.
+                // The tool with the upstream's name, or this one if that name is invalid.
                 let provision = if Name::parse(Kind::Tool, upstream).is_err() {
                     json!({ "tool": name, "version": version })
                 } else if keys.contains(&(upstream.clone(), version.clone())) {
@@ -96,7 +96,7 @@ impl Loose<'_> {
         }
     }
 
-    /// The tools that servers provide and the file does not have.
+    /// Adds tools that servers provide and the file lacks.
     fn add_tools(&mut self) {
         let mut known: BTreeSet<_> = self.of(Kind::Tool).iter().map(Entry::key).collect();
         let mut missing = Vec::new();
@@ -121,7 +121,7 @@ impl Loose<'_> {
         }
     }
 
-    /// Each callee of a composition is declared, except those of calls that a person has to complete.
+    /// Declares every callee of a composition, except those of calls that are left for review.
     fn declare_dependencies(&mut self) {
         let known = self.known();
         let mut declared = Vec::new();
@@ -129,7 +129,7 @@ impl Loose<'_> {
             let Some(spec) = tool.map.get("spec") else { continue };
             let uses = Composition::uses_of(spec).into_iter();
             let uses = uses.filter(|found| !callee::is_qualified(spec, &found.pointer));
-            // Each target with its first place.
+            // Each target with its first occurrence.
             let targets: BTreeMap<_, _> =
                 uses.map(|found| (found.target, found.pointer)).rev().collect();
             let mut depends =

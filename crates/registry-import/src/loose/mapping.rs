@@ -1,11 +1,11 @@
-//! Mappings in the forms of older files: `nested` with a `path`, and `arrayMap`.
+//! Older forms of mappings: `nested` with a `path`, and `arrayMap`.
 
 use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 
 use crate::Repairs;
 
-/// The mappings of a `schemaMap` or an `outputTransform` at this place.
+/// Repairs the mappings of a `schemaMap` or an `outputTransform`.
 pub(super) fn shape_mappings(holder: &mut Value, at: &str, repairs: &mut Repairs) {
     let Some(Value::Object(mappings)) = holder.get_mut("mappings") else { return };
     let at = format!("{at}/mappings");
@@ -38,7 +38,8 @@ fn shape_source(source: &mut Value, at: &str, repairs: &mut Repairs) {
     }
 }
 
-/// A source that builds an object of each item of a list: the name of its form, the list, and the fields.
+/// A source that builds an object for each item of a list: the name of its form, the list, and the
+/// fields.
 fn list_of(source: &Value) -> Option<(&'static str, String, Map<String, Value>)> {
     let is_flat = |each: &Map<String, Value>| each.keys().all(|name| !name.contains(['[', ']']));
     if let Some(map) = source.get("arrayMap") {
@@ -59,7 +60,7 @@ fn nested_at(source: &Value) -> Option<(String, Value)> {
     path.starts_with('$').then_some((path, Value::Object(nested)))
 }
 
-/// Makes all paths of mappings begin with this one.
+/// Prefixes all paths of the mappings.
 fn prefix(mappings: &mut Value, path: &str) {
     let below = |text: &mut Value| {
         if let Some(rest) = text.as_str().and_then(|text| text.strip_prefix('$')) {
@@ -68,7 +69,7 @@ fn prefix(mappings: &mut Value, path: &str) {
     };
     let Some(Value::Object(fields)) = mappings.get_mut("mappings") else { return };
     for (field, source) in fields {
-        // The fields of items are read from the item.
+        // The fields of items are relative to the item.
         if field.contains("[*]") {
             continue;
         }
@@ -85,7 +86,7 @@ fn prefix(mappings: &mut Value, path: &str) {
         if let Some(nested) = source.get_mut("nested") {
             match nested.get_mut("path") {
                 Some(inner) => below(inner),
-                // Beside a path, it begins there.
+                // Next to a path, it is relative to that path.
                 None if is_below => prefix(nested, path),
                 None => {}
             }

@@ -1,5 +1,4 @@
-//! References without a version, or with one that is not exact: in schemas, in dependencies, in
-//! provisions and in sources.
+//! References without an exact version: in schemas, dependencies, provisions and sources.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +9,10 @@ use serde_json::{Map, Value, json};
 use super::{FIRST_VERSION, Kind, Loose, existing, versions::Known};
 use crate::{Repairs, names, origins::Origins, repair::quoted};
 
-/// What finding a version needs.
+/// The context for finding versions.
 struct Finder<'a> {
     known: &'a Known,
-    /// Their pointers lead into the entry, not into the file.
+    /// The pointers point into the entry, not into the file.
     repairs: Repairs,
     origins: &'a mut Origins,
 }
@@ -44,7 +43,7 @@ impl Loose<'_> {
     }
 }
 
-/// The references that lead to an anchor of the schema itself.
+/// The references to anchors of the schema itself.
 fn own_places(schema: &Value) -> BTreeSet<String> {
     let mut own = BTreeSet::new();
     each_object(schema, &mut |map| {
@@ -78,7 +77,7 @@ impl Finder<'_> {
                 self.repairs.needed(at, what, how);
                 version.to_string()
             }
-            // Servers that are not in the file are added.
+            // Servers that are missing in the file are added.
             None if kind == Kind::Server => {
                 self.repairs.made(at, what, format!("{FIRST_VERSION} is written"));
                 FIRST_VERSION.to_owned()
@@ -115,7 +114,7 @@ impl Finder<'_> {
         *schema = changed;
     }
 
-    /// `{ "type": "schema", "name", "version" }` is a `$ref`.
+    /// Converts `{ "type": "schema", "name", "version" }` to a `$ref`.
     fn typed_reference(&mut self, map: &mut Map<String, Value>, at: &str) {
         let name = map.get("name").and_then(Value::as_str).map(str::to_owned);
         let Some(name) = name.filter(|_| map.get("type").is_some_and(|of| of == "schema")) else {
@@ -129,7 +128,7 @@ impl Finder<'_> {
         map.insert("$ref".to_owned(), reference.into());
     }
 
-    /// What a `$ref` should be; `None`: it is right, or not ours.
+    /// The corrected `$ref`. `None`: it is correct, or not a registry reference.
     fn reference(&mut self, text: &str, at: &str) -> Option<String> {
         if matches!(SchemaRef::parse(text), Some(Ok(_))) {
             return None;
@@ -140,7 +139,7 @@ impl Finder<'_> {
             Some((name, version)) => (name, Some(Value::from(version))),
             None => (body, None),
         };
-        // `#/$defs/x` and `#anchor` are the schema's own affair.
+        // `#/$defs/x` and `#anchor` are local references.
         self.known.newest(Kind::Schema, name)?;
         let version = self.version(Kind::Schema, name, version.as_ref(), at);
         Some(format!("#{name}:{version}"))

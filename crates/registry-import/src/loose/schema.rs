@@ -1,11 +1,11 @@
-//! The shape of a schema: its JSON Schema is in `schema`, not beside it.
+//! The shape of a schema: the JSON Schema is in `schema`.
 
 use serde_json::{Map, Value};
 
 use super::Entry;
 use crate::Repairs;
 
-/// The keywords of JSON Schema, draft 4 to 2020-12, but for those that are fields of an entity too
+/// The keywords of JSON Schema, draft 4 to 2020-12, without those that are also fields of an entity
 /// (`description`, `deprecated`) and `$comment`.
 const KEYWORDS: [&str; 59] = [
     "$anchor",

@@ -1,4 +1,4 @@
-//! The shape of a server: what it provides, as a list of names and versions.
+//! The shape of a server: `provides` is a list of tools and versions.
 
 use schema_compat::pointer::pointer_join;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ impl Entry {
     }
 }
 
-/// A tool that is provided by its name, with its place.
+/// An entry of `provides` for a tool name, with its place.
 fn named_provision(at: &str, tool: String, said: Value) -> (String, Value) {
     let at = pointer_join(at, &tool);
     match said {
@@ -52,7 +52,8 @@ fn named_provision(at: &str, tool: String, said: Value) -> (String, Value) {
     }
 }
 
-/// A tool that is provided, as `tool` and `version`; whether its `name` is the `tool` now.
+/// Converts an entry of `provides` to `tool` and `version`. Returns whether its `name` became the
+/// `tool`.
 fn shape_provision(provision: &mut Value, at: &str, repairs: &mut Repairs) -> bool {
     let mut is_renamed = false;
     match provision {

@@ -1,4 +1,4 @@
-//! The shape of an entry: its name and version, its fields under their right names.
+//! The shape of an entry: its name, its version, and its fields under their current names.
 
 use registry_core::kind::Kind;
 use schema_compat::pointer::pointer_join;
@@ -10,11 +10,11 @@ use crate::{
     repair::{put, quoted},
 };
 
-/// The fields of all kinds that are what they are in the file, also where an agent is read as a card.
+/// Fields of all kinds that keep their meaning, also in an agent that is imported as a card.
 pub(super) const OWN: [&str; 6] =
     ["metadata", "deprecated", "retired", "deprecationMessage", "replacement", "sunset"];
 
-/// The fields of a kind beside those.
+/// The other fields of a kind.
 fn fields(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Schema => &["schema"],
@@ -70,12 +70,12 @@ impl Loose<'_> {
 }
 
 impl Entry {
-    /// Where a field was in the file.
+    /// The pointer to a field in the file.
     pub(super) fn at(&self, field: &str) -> String {
         self.origins.of(&pointer_join("", field))
     }
 
-    /// Takes a field by another name, unless it is there by its own.
+    /// Renames a field, unless the new name exists.
     pub(super) fn rename(&mut self, repairs: &mut Repairs, from: &str, to: &str) {
         if self.map.contains_key(to) {
             return;
@@ -88,7 +88,7 @@ impl Entry {
         }
     }
 
-    /// Whether it has a name, and a version unless others must say which.
+    /// Whether the entry has a usable name. Missing versions are added later.
     pub(super) fn shape_key(&mut self, kind: Kind, repairs: &mut Repairs) -> bool {
         let said = self.name().to_owned();
         let Some(name) = names::name_of(kind, &said) else {
@@ -119,7 +119,7 @@ impl Entry {
         }
     }
 
-    /// Puts what has no field into `metadata`.
+    /// Moves unknown members into `metadata`.
     fn move_surplus(&mut self, kind: Kind, repairs: &mut Repairs) {
         let is_known = |name: &str| {
             matches!(name, "name" | "version" | "description")

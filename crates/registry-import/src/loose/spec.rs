@@ -1,7 +1,7 @@
-//! Compositions in the forms of older files: operations without their wrapper, steps that name a server,
-//! inputs and outputs as plain objects, and members that this registry does not have.
+//! Older forms of compositions: operations without their wrapper, steps that name a server, plain
+//! objects as inputs and outputs, and unsupported members.
 //!
-//! A member whose loss would change the composition's behavior stays, with a hint for a person.
+//! An unsupported member whose loss would change the behavior stays, with a hint for review.
 
 use registry_core::{
     kind::Kind,
@@ -22,17 +22,17 @@ use crate::{Repairs, names, origins::Origins, repair::quoted};
 /// The state of shaping one composition.
 struct Shaper<'a> {
     callees: &'a mut Callees,
-    /// Their pointers lead into the entry.
+    /// The pointers point into the entry.
     repairs: Repairs,
     origins: &'a mut Origins,
     /// The declared dependencies of the composition, and those that its steps add.
     depends: Vec<Value>,
-    /// Pointers into the entry, whose problems `repairs` explains.
+    /// Pointers into the entry with problems that `repairs` explains.
     explained: Vec<String>,
 }
 
 impl Loose<'_> {
-    /// Gives every composition the grammar of this registry. Servers and versions are known by now.
+    /// Converts every composition to the current grammar. Servers and versions are known by now.
     pub(super) fn shape_specs(&mut self) {
         let mut callees = self.callees();
         for tool in self.entries.entry(Kind::Tool).or_default() {
@@ -100,7 +100,7 @@ impl Shaper<'_> {
         self.store(&mut map[name], (name, &at));
     }
 
-    /// `store` names a place of the older gateway's configuration.
+    /// `store` names a configuration entry of the older gateway.
     fn store(&mut self, body: &mut Value, (pattern, at): (&str, &str)) {
         let keeps = ["cache", "idempotent", "circuitBreaker", "saga"].contains(&pattern);
         if keeps && body.as_object_mut().is_some_and(|body| body.remove("store").is_some()) {
@@ -182,7 +182,7 @@ impl Shaper<'_> {
         }
     }
 
-    /// A target is an operation with an `input` beside it.
+    /// A target is an operation with an optional `input`.
     fn target(&mut self, target: &mut Value, at: &str, depth: usize) {
         if let Some(map) = target.as_object_mut()
             && let Some(operation) = map.remove("operation")
@@ -203,7 +203,7 @@ impl Shaper<'_> {
         self.binding_in(target, "input", at);
     }
 
-    /// Operations of an aggregation that this registry does not have.
+    /// Reports unsupported operations of an aggregation.
     fn explain_operations(&mut self, scatter: &Map<String, Value>, at: &str) {
         let ops = scatter.get("aggregation").and_then(|aggregation| aggregation["ops"].as_array());
         for (i, op) in ops.into_iter().flatten().enumerate() {
@@ -248,7 +248,7 @@ impl Shaper<'_> {
         }
     }
 
-    /// An operation that is a pattern, a call or a reference itself.
+    /// An operation without a wrapper: a pattern, a call or a reference.
     fn bare_operation(&mut self, map: &mut Map<String, Value>, at: &str, depth: usize) {
         let is_call = map.get("name").is_some_and(Value::is_string);
         if let Some(name) = pattern_of(map) {
@@ -278,8 +278,8 @@ impl Shaper<'_> {
         }
     }
 
-    /// A call of a tool, which may name its server and versions. An ambiguous one is not changed,
-    /// so the registry refuses it.
+    /// A tool call, which may name a server and versions. An ambiguous call stays unchanged, so
+    /// that the registry rejects it.
     fn tool(&mut self, operation: &mut Map<String, Value>, at: &str) {
         let Some(call) = Call::of(operation, at) else { return };
         let Some(place) = call.places().next().map(str::to_owned) else { return };
@@ -288,13 +288,13 @@ impl Shaper<'_> {
             Err(Unclear { what, how }) => {
                 self.repairs.needed(place, what, how);
                 self.explained.extend(call.places().map(str::to_owned));
-                // Members beside `tool` are a problem of the operation.
+                // Members beside `tool` are reported for the operation.
                 self.explained.push(at.to_owned());
             }
         }
     }
 
-    /// Declares the tool of a call and says its name.
+    /// Declares the tool of a call and returns its name.
     fn callee(&mut self, call: &Call, place: &str) -> Result<String, Unclear> {
         let (server_version, version) = (call.version("serverVersion")?, call.version("version")?);
         let Some((place, server)) = call.server()? else {
@@ -319,7 +319,7 @@ impl Shaper<'_> {
         Ok(name)
     }
 
-    /// Declares what a step calls. A composition calls each name in one version.
+    /// Declares the target of a step. A composition calls each name in one version.
     fn depend(&mut self, new: Value, place: &str) -> Result<(), Unclear> {
         let same =
             |known: &&Value, parts: &[&str]| parts.iter().all(|part| known[*part] == new[*part]);
@@ -404,7 +404,7 @@ impl Shaper<'_> {
         map.insert("construct".to_owned(), json!({ "fields": fields }));
     }
 
-    /// The output of a pipeline is the result of its last step.
+    /// Converts the `output` of a pipeline to a last step.
     fn pipeline_output(&mut self, body: &mut Value, at: &str) {
         self.binding_in(body, "output", at);
         let Some(pipeline) = body.as_object_mut() else { return };
@@ -433,12 +433,12 @@ impl Shaper<'_> {
     }
 }
 
-/// The pattern that a spec has.
+/// The pattern of a spec.
 fn pattern_of(map: &Map<String, Value>) -> Option<&'static str> {
     PATTERNS.iter().copied().find(|name| map.contains_key(*name))
 }
 
-/// Whether a member is a binding of its kind, and not a field that has its name.
+/// Whether a member is a binding and not a field of the same name.
 fn is_binding(kind: &str, value: &Value) -> bool {
     match kind {
         "input" | "error" => value.get("path").is_some_and(Value::is_string),
@@ -448,7 +448,7 @@ fn is_binding(kind: &str, value: &Value) -> bool {
     }
 }
 
-/// Paths of the older form begin at the run: `$.input.id`, `$.steps.fetch.id`.
+/// Older paths start at the run: `$.input.id`, `$.steps.fetch.id`.
 fn rooted(binding: &mut Value) {
     let Some(path) = binding.get("path").and_then(Value::as_str) else { return };
     let split = |rest: &str| {

@@ -10,7 +10,7 @@ use crate::{
     repair::{put, quoted},
 };
 
-/// The patterns of compositions, which older files put beside the name.
+/// The composition patterns, which older files have at the top level of the tool.
 const PATTERNS: [&str; 6] = ["filter", "mapEach", "pipeline", "saga", "scatterGather", "schemaMap"];
 
 impl Entry {

@@ -1,4 +1,4 @@
-//! A version for everything that has none: the one by which others refer to it, or 1.0.0.
+//! Adds missing versions: the version that other entries reference, or 1.0.0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{FIRST_VERSION, Loose};
 
-/// How many tools or versions are listed where a person has to choose one.
+/// Maximum number of tools or versions listed as choices.
 const SHOWN: usize = 10;
 
 /// The versions of each name of a kind, oldest first.
@@ -19,7 +19,7 @@ impl Known {
         self.0.get(&(kind, name.to_owned())).into_iter().flatten()
     }
 
-    /// The first versions as a text, and how many more there are.
+    /// The first versions as text, and the number of others.
     pub(super) fn shown(&self, kind: Kind, name: &str) -> String {
         listed(self.versions(kind, name).map(ToString::to_string))
     }
@@ -37,7 +37,7 @@ impl Known {
     }
 }
 
-/// The first of these texts, and how many more there are.
+/// The first of these texts, and the number of others.
 pub(super) fn listed(mut texts: impl Iterator<Item = String>) -> String {
     let shown: Vec<_> = texts.by_ref().take(SHOWN).collect();
     match texts.count() {
@@ -80,7 +80,7 @@ impl Loose<'_> {
         }
     }
 
-    /// The versions by which entries refer to each other.
+    /// The versions in references between entries.
     fn wanted(&self) -> Known {
         let mut wanted = Known::default();
         let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Asking the registry's own rules about an import: a schema that they refuse is left out.
+//! Drops schemas that the registry's rules reject.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::schema::LEFT_OUT;
 use crate::{Repairs, factor::FIELDS};
 
-/// The tools without the schemas with which the registry would not take them.
+/// The tools without the schemas that the registry would reject.
 pub(super) fn without_refused_schemas(
     server: &Value,
     mut tools: Vec<Value>,
@@ -41,7 +41,7 @@ pub(super) fn without_refused_schemas(
     tools
 }
 
-/// The tool and its schema that a finding is about.
+/// The tool and the schema of a finding.
 fn schema_of(found: &Diagnostic, tools: usize) -> Option<(usize, &'static str)> {
     let tool = found.change.filter(|change| *change < tools)?;
     let first = found.pointer.split('/').nth(1)?;

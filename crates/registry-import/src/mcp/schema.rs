@@ -1,11 +1,11 @@
-//! A live tool's JSON Schema: whether it is of a size to look at.
+//! Size limits of a live tool's JSON Schema.
 
 use registry_core::{document::canonical_bytes, limits};
 use serde_json::Value;
 
 use crate::{Repairs, wording::worded_schema};
 
-/// What happens to a schema that the registry would refuse.
+/// The repair of a schema that the registry would reject.
 pub(super) const LEFT_OUT: &str = "the schema was left out; mend it and add it";
 
 /// The schema with cleaned texts, if it can be used.

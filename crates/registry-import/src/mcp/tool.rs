@@ -14,11 +14,11 @@ use crate::{
     wording::{screened_members, worded},
 };
 
-/// What of a tool is looked at by itself.
+/// Members of a tool with their own screening.
 const OWN: [&str; 5] = ["name", "title", "description", "inputSchema", "outputSchema"];
 
 impl Common {
-    /// The document of a tool; `None` where the registry could not take it in any form.
+    /// The document of a tool. `None`: the registry would reject it in any form.
     pub(super) fn tool<'a>(
         &mut self,
         tool: &Map<String, Value>,
@@ -101,8 +101,7 @@ impl Common {
         meta
     }
 
-    /// The document as it is or, where the registry would refuse it for its size or its numbers,
-    /// without what is too much.
+    /// The document, without the parts that exceed the registry's limits.
     fn acceptable(&mut self, mut document: Map<String, Value>, pointer: &str) -> Option<Value> {
         for field in ["", "metadata", "_meta", "outputSchema", "inputSchema", "annotations"] {
             if !field.is_empty() && document.remove(field).is_none() {

@@ -14,7 +14,7 @@ fn tool(name: &str, version: &str, source: &str) -> Value {
         "source": { "server": server, "serverVersion": server_version, "tool": tool } })
 }
 
-/// A file of these tools, and of a composition that calls each of these in a step.
+/// A file with these tools and a composition that calls each of these in a step.
 fn file(tools: &[Value], calls: &[Value], depends: &Value) -> Value {
     let step = |(i, call): (usize, &Value)| json!({ "id": format!("s{i}"), "operation": { "tool": call } });
     let steps: Vec<_> = calls.iter().enumerate().map(step).collect();
@@ -37,7 +37,7 @@ fn called(found: &Imported, step: usize) -> &Value {
     &found.draft.tools[0]["spec"]["pipeline"]["steps"][step]["operation"]["tool"]
 }
 
-/// That the import leaves exactly this to a person, and the registry refuses the result.
+/// Asserts that the import reports exactly this for review and the registry rejects the result.
 fn is_left(found: &Imported, expected: &str) {
     let person: Vec<_> =
         lines(found).into_iter().filter(|line| line.starts_with("Person")).collect();
@@ -92,7 +92,7 @@ fn step_binds_the_said_server_version() {
         let call = call(member, said);
         let found = registry_file(&file(&tools, std::slice::from_ref(&call), &json!([])));
         is_left(&found, expected);
-        assert_eq!(*called(&found, 0), call, "the step stays as it is");
+        assert_eq!(*called(&found, 0), call, "the step is unchanged");
         assert_eq!(depends_of(&found), [""; 0]);
     }
 }

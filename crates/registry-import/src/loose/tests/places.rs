@@ -1,11 +1,11 @@
-//! Where repairs are said to be, and that they are not needed again.
+//! Pointers of repairs, and repeated imports.
 
 use serde_json::{Value, json};
 
 use super::*;
 
 #[test]
-fn repairs_lead_to_where_things_were_in_the_file() {
+fn repairs_point_to_places_in_the_file() {
     let found = registry_file(&json!({ "schemaVersion": "2.0",
         "schemas": [
             { "name": "B", "version": "1.0.0", "schema": {} },
@@ -41,7 +41,7 @@ fn repairs_lead_to_where_things_were_in_the_file() {
 }
 
 #[test]
-fn what_the_registry_refuses_is_said_where_it_was_in_the_file() {
+fn registry_errors_point_to_places_in_the_file() {
     let found = registry_file(&json!({ "schemaVersion": "2.0",
         "schemas": [
             { "name": "A", "version": "1.0.0", "type": "object", "properties": { "a": { "type": 7 } } },
@@ -68,7 +68,7 @@ fn what_the_registry_refuses_is_said_where_it_was_in_the_file() {
 }
 
 #[test]
-fn what_was_left_out_is_not_said_to_be_elsewhere() {
+fn dropped_members_are_not_reported_as_moved() {
     let found = registry_file(&json!({ "schemaVersion": "2.0",
         "tools": [{ "name": "t", "version": "1.0.0", "server": "r", "owner": "a", "source": { "server": "s" },
             "implementation": { "source": { "server": "q" } }, "metadata": { "owner": "b" } }],
@@ -94,7 +94,7 @@ fn what_was_left_out_is_not_said_to_be_elsewhere() {
 }
 
 #[test]
-fn the_import_of_what_stood_twice_needs_no_repair() {
+fn import_of_duplicates_needs_no_second_repair() {
     let server = |provides: Value| json!({ "name": "s", "version": "1.0.0", "provides": provides });
     let tool =
         |server: &str| json!({ "name": "t", "version": "1.0.0", "source": { "server": server } });

@@ -1,4 +1,4 @@
-//! Compositions in the forms of older files.
+//! Older forms of compositions.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn is_said(found: &Imported, expected: &str) {
     assert!(said.contains(expected), "{expected}\nnot in\n{said}");
 }
 
-/// As the research demo writes it: calls of backend tools by their server.
+/// The form of the research demo: calls of backend tools by their server.
 #[test]
 fn server_of_step_is_resolved_and_declared() {
     let found = registry_file(&json!({ "schemaVersion": "2.0",
@@ -57,7 +57,7 @@ fn server_of_step_is_resolved_and_declared() {
     let name = |tool: &Value| tool.as_str().or_else(|| tool["name"].as_str()).unwrap().to_owned();
     let names = called.map(|operation| name(&operation["tool"]));
     assert_eq!(names, ["get_entity", "find", "relations", "batch_fetch", "graph-service_search"]);
-    assert_eq!(targets[0].as_object().unwrap().len(), 1, "nothing is left beside the tool");
+    assert_eq!(targets[0].as_object().unwrap().len(), 1, "no other members remain");
     let depends = find(&found, "explore")["depends"].as_array().unwrap();
     let mut versions: Vec<_> = depends
         .iter()
@@ -98,7 +98,7 @@ fn tool_with_defaults_is_not_called_by_its_server_name() {
     assert_eq!(find(&found, "search")["source"].get("defaults"), None);
 }
 
-/// As the pattern demos write it.
+/// The form of the pattern demos.
 #[test]
 fn patterns_as_operations_and_stores_are_repaired() {
     let map = json!({ "schemaMap": { "mappings": { "text": { "path": "$.t" } } } });
@@ -132,7 +132,7 @@ fn patterns_as_operations_and_stores_are_repaired() {
     );
 }
 
-/// As the shop demo writes it.
+/// The form of the shop demo.
 #[test]
 fn loose_sagas_get_bindings_calls_and_timeouts() {
     let found = registry_file(&file(json!([
@@ -219,7 +219,7 @@ fn nested_with_path_and_array_maps_are_repaired() {
 }
 
 #[test]
-fn what_compositions_do_not_have_is_explained() {
+fn unsupported_members_are_explained() {
     let ops = json!([{ "extract": { "path": "$.r" } }, { "flatten": true }, { "wrap": { "field": "r" } }]);
     let found = registry_file(&file(json!([
         { "name": "t", "source": "s" },
@@ -242,13 +242,13 @@ fn what_compositions_do_not_have_is_explained() {
     }
     let said = lines(&found);
     let of_condition = said.iter().filter(|line| line.contains("/condition: ")).count();
-    assert_eq!(of_condition, 1, "it is explained once: {said:#?}");
-    assert!(find(&found, "maybe")["spec"].to_string().contains("condition"), "and not dropped");
+    assert_eq!(of_condition, 1, "explained once: {said:#?}");
+    assert!(find(&found, "maybe")["spec"].to_string().contains("condition"), "the condition is not dropped");
 }
 
-/// Also problems between entries, while other entries are unreadable.
+/// Problems between entries are reported even if other entries are unreadable.
 #[test]
-fn all_problems_are_told_in_one_run() {
+fn all_problems_are_reported_in_one_run() {
     let found = registry_file(&file(json!([
         { "name": "unread", "version": "1.0.0", "spec": { "pipeline": { "steps": [{ "id": "a" }] } } },
         { "name": "user", "version": "1.0.0", "source": "s", "inputSchema": { "type": 7 },
@@ -260,7 +260,7 @@ fn all_problems_are_told_in_one_run() {
     is_said(&found, "Person /tools/1/inputSchema/type: ");
     is_said(&found, "tool/nowhere@1.0.0, which is not registered");
     let said = lines(&found).join("\n");
-    assert!(!said.contains("tool/unread@1.0.0, which"), "it is in the file: {said}");
+    assert!(!said.contains("tool/unread@1.0.0, which"), "the tool is in the file: {said}");
 }
 
 #[test]
