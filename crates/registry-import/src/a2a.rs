@@ -95,7 +95,7 @@ impl Card {
         let title = self.text(&mut part, "name").unwrap_or_default();
         let version = self.version(part.take("version"), wishes);
         if part.take("signatures").is_some() {
-            let what = "signatures, which are over the card as it was";
+            let what = "signatures, which cover the original card";
             self.repairs.made("/signatures", what, "they were left out");
         }
         let mut agent = self.agent(part, &wishes.url);
@@ -157,12 +157,12 @@ impl Card {
             Some(name) if name.as_str() == text => {}
             Some(name) => {
                 let what = format!("{} is a title, not a name", quoted(text));
-                let how = format!("`{name}` is used, the title is kept; --name says another");
+                let how = format!("`{name}` is used, the title is kept; change the name with --name");
                 self.repairs.made("/name", what, how);
             }
             None => {
                 let what = names::no_name(said, "an agent's");
-                self.repairs.needed("/name", what, "say one with --name");
+                self.repairs.needed("/name", what, "set one with --name");
             }
         }
         name
@@ -175,7 +175,7 @@ impl Card {
                 names::exact_version(&mut self.repairs, &said, "/version", FIRST_VERSION)
             }
             (None, None) => {
-                let how = format!("{FIRST_VERSION} is written; --version says another");
+                let how = format!("{FIRST_VERSION} is written; change it with --version");
                 self.repairs.made("/version", "the agent has no `version`", how);
                 FIRST_VERSION.to_owned()
             }
@@ -213,7 +213,7 @@ impl Card {
         let all: Vec<_> =
             all.iter().enumerate().filter(|(i, one)| !all[..*i].contains(one)).collect();
         if all.len() > left.len() {
-            let what = "the registry refuses its `metadata`";
+            let what = "the registry rejects its `metadata`";
             self.repairs.needed("", what, "all of it was left out");
         } else if let Some(metadata) = metadata {
             agent["metadata"] = metadata;

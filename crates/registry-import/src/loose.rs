@@ -97,7 +97,7 @@ impl Loose<'_> {
                 self.repairs.made("", "a bare list", "it is taken as `tools`");
                 self.read_list(Kind::Tool, self.file, "");
             }
-            _ => self.repairs.needed("", "this is no registry file", "nothing was taken"),
+            _ => self.repairs.needed("", "not a registry file", "nothing was imported"),
         }
     }
 
@@ -131,7 +131,7 @@ impl Loose<'_> {
             if is_comment(name) || name == "comment" {
                 self.repairs.made(at, "a comment", "it was left out");
             } else {
-                let how = "it was left out; what it says of an entry may be in its `metadata`";
+                let how = "it was left out; data about an entry can be in its `metadata`";
                 self.repairs.needed(at, "a registry file has no such member", how);
             }
         }
@@ -152,11 +152,11 @@ impl Loose<'_> {
             Some(Ordering::Equal) if said == "2.0" => {}
             Some(Ordering::Greater) => {
                 let what = format!("a registry file of version {}, newer than 2.0", quoted(&said));
-                self.repairs.needed(at, what, "nothing was taken; use a newer registryctl");
+                self.repairs.needed(at, what, "nothing was imported; use a newer registryctl");
                 return false;
             }
             None if !said.is_empty() => {
-                let what = format!("{} is no version of registry files", quoted(&said));
+                let what = format!("{} is not a version of registry files", quoted(&said));
                 self.repairs.needed(at, what, format!("it was read as one of version 2: {how}"));
             }
             _ => self.repairs.made(at, what, how),
@@ -183,7 +183,7 @@ impl Loose<'_> {
                 }
             }
             Value::Null => {}
-            _ => self.repairs.needed(pointer, "this is no list", "nothing was taken of it"),
+            _ => self.repairs.needed(pointer, "not a list", "its entries were ignored"),
         }
     }
 
@@ -198,7 +198,7 @@ impl Loose<'_> {
             Value::String(text) if text.starts_with("//") || text.starts_with('#') => {
                 self.repairs.made(pointer, "an entry that is only a comment", "it was left out");
             }
-            _ => self.repairs.needed(pointer, "an entry that is no object", "it was left out"),
+            _ => self.repairs.needed(pointer, "an entry that is not an object", "it was left out"),
         }
     }
 
@@ -223,11 +223,11 @@ impl Loose<'_> {
                     continue;
                 };
                 let (name, version) = entry.key();
-                let what = format!("{kind}/{name}@{version} is there already");
+                let what = format!("{kind}/{name}@{version} already exists");
                 if *first == entry.map {
                     self.repairs.made(&entry.pointer, what, "the copy was left out");
                 } else {
-                    let how = "it says other things and was left out; give it another version";
+                    let how = "it differs and was left out; give it another version";
                     self.repairs.needed(&entry.pointer, what, how);
                 }
             }

@@ -142,7 +142,7 @@ fn version(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Version {
         return version;
     }
     let what = format!("{} is not a semantic version", quoted(said));
-    let how = format!("{FIRST_VERSION} is used; --version says another");
+    let how = format!("{FIRST_VERSION} is used; change it with --version");
     repairs.made(pointer, what, how);
     names::version_of(FIRST_VERSION).expect("a constant that is a version")
 }
@@ -157,11 +157,11 @@ fn name(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Option<Name> {
         Some(name) if name.as_str() == said => {}
         Some(name) => {
             let what = format!("{} is not a server's name", quoted(said));
-            repairs.made(pointer, what, format!("`{name}` is used; --name says another"));
+            repairs.made(pointer, what, format!("`{name}` is used; change it with --name"));
         }
         None => {
             let what = names::no_name(info.get("name"), "a server's");
-            repairs.needed(pointer, what, "say one with --name");
+            repairs.needed(pointer, what, "set one with --name");
         }
     }
     name
@@ -185,14 +185,14 @@ impl Common {
             let pointer = format!("/tools/{i}");
             if let Some(reason) = live.unread.get(&i) {
                 let said = tool["name"].as_str().map_or("a tool".to_owned(), quoted);
-                let what = format!("{said} is not as MCP has tools: {reason}");
-                self.repairs.needed(pointer, what, "it was left out; ask its makers");
+                let what = format!("{said} is not a valid MCP tool: {reason}");
+                self.repairs.needed(pointer, what, "it was left out; report it to its authors");
                 continue;
             }
             let Some((tool, said)) = self.upstream_name(tool, &pointer) else { continue };
             if !upstream.insert(said) {
                 let what = format!("the server has two tools with the name {}", quoted(said));
-                self.repairs.needed(pointer, what, "only the first was taken; ask its makers");
+                self.repairs.needed(pointer, what, "only the first was taken; report it to its authors");
                 continue;
             }
             let Some(name) = self.tool_name(said, &pointer, &mut taken) else { continue };
@@ -215,7 +215,7 @@ impl Common {
             return None;
         };
         if said.is_empty() || said.len() > 1024 || clean(said).removed > 0 {
-            let what = format!("{} is no name of a tool", quoted(said));
+            let what = format!("{} is not a tool name", quoted(said));
             self.repairs.needed(format!("{pointer}/name"), what, "the tool was left out");
             return None;
         }
@@ -234,7 +234,7 @@ impl Common {
         }
         let wanted = format!("{}{said}", self.naming.prefix);
         let Some(name) = names::name_of(Kind::Tool, &wanted) else {
-            let what = format!("{} cannot be made a tool's name", quoted(said));
+            let what = format!("{} cannot be used as a tool's name", quoted(said));
             self.repairs.needed(format!("{pointer}/name"), what, "the tool was left out");
             return None;
         };

@@ -139,8 +139,8 @@ pub(crate) fn put(
 ) -> bool {
     match map.get(&name) {
         Some(there) if *there != value => {
-            let what = format!("`{name}` is there already and says otherwise");
-            repairs.needed(pointer, what, "what was there was kept; this was left out");
+            let what = format!("`{name}` already exists with another value");
+            repairs.needed(pointer, what, "the existing value was kept; this one was left out");
             false
         }
         Some(_) => true,

@@ -12,7 +12,7 @@ use super::{Repairs, repair::quoted};
 /// The repair of a suspicious text.
 const READ_IT: &str = "read it before you register it";
 /// The repair of hidden characters.
-const REMOVED: &str = "they were removed; ask its makers why they are there";
+const REMOVED: &str = "they were removed; ask its authors about them";
 
 /// The members of a schema that are texts for people and models.
 const TEXTS: [&str; 3] = ["$comment", "description", "title"];
@@ -36,7 +36,7 @@ pub(super) fn worded<'a>(
         let limit = limits::TEXT_BYTES;
         let end = (0..=limit).rev().find(|end| text.is_char_boundary(*end));
         text.truncate(end.unwrap_or_default());
-        let what = format!("{bytes} bytes of text, {limit} are allowed");
+        let what = format!("{bytes} bytes of text exceed the limit of {limit}");
         repairs.needed(pointer, what, "it was cut; shorten it");
     }
     text
@@ -172,8 +172,8 @@ pub(super) fn worded_schema(repairs: &mut Repairs, schema: &Value, pointer: &str
         }
     }
     if let Some(text) = kept {
-        let what = format!("hidden characters in {text}, which is no description");
-        repairs.needed(pointer, what, "it was kept; ask its makers why they are there");
+        let what = format!("hidden characters in {text}, which is not a description");
+        repairs.needed(pointer, what, "it was kept; ask its authors about them");
     }
     copy
 }

@@ -41,7 +41,7 @@ impl Card {
             };
             said.take("uri");
             if uri == SBOM_EXTENSION && sbom.is_some() {
-                self.repairs.made(at, "a second list of dependencies", "it joined the first");
+                self.repairs.made(at, "a second list of dependencies", "it was merged into the first");
                 depends.extend(self.params_of_sbom(&mut said));
                 self.finish(said);
                 continue;
@@ -86,7 +86,7 @@ impl Card {
         let Some(said) = params.take("depends") else { return Vec::new() };
         let at = params.at("depends");
         listed(&said, &at).unwrap_or_else(|| {
-            self.refuse(&at, "`depends` is no list", said);
+            self.refuse(&at, "`depends` is not a list", said);
             Vec::new()
         })
     }
@@ -104,7 +104,7 @@ impl Card {
                 }
             };
             if said.take("type").is_none() {
-                self.repairs.made(&at, "a dependency without a type", "it is one on a tool");
+                self.repairs.made(&at, "a dependency without a type", "it is taken as a dependency on a tool");
             }
             said.take("name");
             said.take("version");

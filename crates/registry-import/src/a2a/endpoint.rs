@@ -22,8 +22,8 @@ impl Card {
         let protocol = self.text(part, "protocolVersion");
         let url = self.text(part, "url").unwrap_or_else(|| {
             let how = match address {
-                "" => "it is empty; put it in",
-                _ => "the address of the card is written; put in the agent's",
+                "" => "an empty value is written; fill it in",
+                _ => "the URL of the card is written; replace it with the agent's",
             };
             self.repairs.needed(part.at("url"), "the agent has no `url`", how);
             address.to_owned()
@@ -68,7 +68,7 @@ impl Card {
     pub(super) fn security(&mut self, part: &mut Part) -> Vec<Value> {
         if part.has("security") {
             if let Some(other) = part.take("securityRequirements") {
-                let what = "`security` says it already";
+                let what = "`security` is present too";
                 self.refuse(&part.at("securityRequirements"), what, other);
             }
             let list = self.value(part, "security", "a list", Value::is_array);
@@ -87,7 +87,7 @@ impl Card {
             if let Some(requirement) = requirement(said) {
                 security.push((at, requirement));
             } else {
-                self.refuse(&at, "this is no security requirement", said.clone());
+                self.refuse(&at, "not a security requirement", said.clone());
             }
         }
         self.origins.list("/security", security)

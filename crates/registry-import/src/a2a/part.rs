@@ -10,7 +10,7 @@ use super::Card;
 /// The repair of a member without a field.
 const KEPT: &str = "it is in `metadata.card`";
 /// The repair of a member whose place in `metadata.card` is taken.
-pub(super) const LEFT_OUT: &str = "`metadata.card` says otherwise there; it was left out";
+pub(super) const LEFT_OUT: &str = "`metadata.card` has another value there; it was left out";
 
 /// An object of a card whose members are taken one by one.
 pub(super) struct Part {

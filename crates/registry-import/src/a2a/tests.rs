@@ -61,7 +61,7 @@ fn card_0_3_is_imported_with_dependencies() {
              semantic version: unexpected character 'l' while parsing major version number",
             "Import /name: `Research Agent` is a title, not a name",
             "Import /version: `2.1` is not an exact version",
-            "Import /signatures: signatures, which are over the card as it was",
+            "Import /signatures: signatures, which cover the original card",
             "Import /documentationUrl: the registry has no field for it",
             "Import /preferredTransport: the registry has no field for it",
         ]
@@ -106,7 +106,7 @@ fn metadata_is_dropped_only_if_rejected() {
     assert_eq!(metadata["card"]["documentationUrl"], "https://d.example");
     assert_eq!(metadata["title"], "My Bot");
     let says = |found: &Imported, text: &str| lines(found).iter().any(|line| line.contains(text));
-    let (said, too_long) = ("the registry refuses its `metadata`", "/url: ");
+    let (said, too_long) = ("the registry rejects its `metadata`", "/url: ");
     assert!(says(&long, too_long) && !says(&long, said), "{:?}", lines(&long));
     let deep = || (0..100).fold(json!(1), |inner, _| json!([inner]));
     let refused = card("https://x.example".to_owned(), deep());
@@ -126,7 +126,7 @@ fn hostile_card_never_fails() {
         (json!(null), "the name is missing"),
         (json!({ "name": "" }), "the name is empty"),
         (json!({ "name": 7 }), "the name is the number 7, not a text"),
-        (json!({ "name": "検索" }), "`検索` cannot be made an agent's name"),
+        (json!({ "name": "検索" }), "`検索` cannot be used as an agent's name"),
     ] {
         let found = imported(&nothing);
         assert!(found.draft.is_empty(), "{nothing}");

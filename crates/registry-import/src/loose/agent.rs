@@ -64,7 +64,7 @@ impl Entry {
         let at = self.at("depends");
         let Some(depends) = listed(&depends, &at) else {
             let how = "it was left out; write a list of `type`, `name` and `version`";
-            repairs.needed(at, "`depends` is no list", how);
+            repairs.needed(at, "`depends` is not a list", how);
             return;
         };
         let place = dependencies(&mut self.map);

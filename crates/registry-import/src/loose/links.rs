@@ -52,7 +52,7 @@ impl Loose<'_> {
             let named = self.of(Kind::Tool)[tools[0].1].origins.of("/source/server");
             let pointer = existing(self.file, named);
             let what = format!("the server {name}@{version} is not in the file");
-            self.repairs.made(&pointer, what, "it was added with the tools that point to it");
+            self.repairs.made(&pointer, what, "it was added with the tools that name it");
             self.add(Kind::Server, &json!({ "name": name, "version": version }), &pointer);
         }
     }
@@ -85,7 +85,7 @@ impl Loose<'_> {
                     let version = newest.map_or(FIRST_VERSION.to_owned(), |(v, _)| v.to_string());
                     json!({ "tool": upstream, "version": version })
                 };
-                let what = format!("the server does not say that it provides `{upstream}`");
+                let what = format!("the server does not list in `provides` `{upstream}`");
                 added.push((at.clone(), what));
                 server.origins.moved(format!("/provides/{}", provides.len()), &*at);
                 provides.push(provision);
@@ -173,7 +173,7 @@ impl Loose<'_> {
             }
         }
         for (pointer, depends) in declared {
-            let what = "the composition does not declare all that it uses";
+            let what = "the composition does not declare all its dependencies";
             self.repairs.made(pointer, what, format!("`depends` is {depends}"));
         }
     }

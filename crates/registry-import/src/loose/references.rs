@@ -203,7 +203,7 @@ impl Finder<'_> {
         all.extend(schemas);
         *depends = self.origins.list(at, all);
         for i in kept..depends.len() {
-            let what = "a schema is not depended on but referred to";
+            let what = "schemas are referenced, not listed in `depends`";
             self.repairs.made(format!("{at}/{i}"), what, "it was left out of `depends`");
         }
         depends.truncate(kept);

@@ -75,8 +75,8 @@ impl Entry {
         self.rename(repairs, "jsonSchema", "schema");
         if self.map.contains_key("schema") {
             for keyword in KEYWORDS.iter().filter(|keyword| self.map.contains_key(**keyword)) {
-                let what = format!("`{keyword}` is beside `schema` and checks nothing there");
-                repairs.needed(self.at(keyword), what, "move it into `schema`, if it is of it");
+                let what = format!("`{keyword}` is beside `schema`, where it has no effect");
+                repairs.needed(self.at(keyword), what, "move it into `schema` if it belongs to the schema");
             }
             return;
         }

@@ -20,7 +20,7 @@ impl Entry {
                 repairs.made(&at, "tools by their names, not as a list", "they are a list");
                 named.into_iter().map(|(tool, said)| named_provision(&at, tool, said)).collect()
             }
-            Some(_) => return repairs.needed(at, "`provides` is no list", "it was left out"),
+            Some(_) => return repairs.needed(at, "`provides` is not a list", "it was left out"),
         };
         let mut provides = Vec::new();
         for (at, mut provision) in all {
@@ -81,8 +81,8 @@ fn shape_provision(provision: &mut Value, at: &str, repairs: &mut Repairs) -> bo
                 let is_known = matches!(name.as_str(), "tool" | "version");
                 if !is_known && !is_comment(name) && !value.is_null() {
                     let at = pointer_join(at, name);
-                    let what = "what a server provides has a tool and a version alone";
-                    repairs.needed(at, what, "it was left out; the tool may say it");
+                    let what = "an entry of `provides` has only a tool and a version";
+                    repairs.needed(at, what, "it was left out; set it on the tool");
                 }
                 is_known
             });

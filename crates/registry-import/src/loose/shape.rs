@@ -98,7 +98,7 @@ impl Entry {
         };
         if name.as_str() != said {
             let what = format!("{} is not allowed as a name", quoted(&said));
-            let how = format!("it is `{name}`; what refers to it must say so too");
+            let how = format!("it is `{name}`; references to it must use this name");
             repairs.needed(self.at("name"), what, how);
             self.map.insert("name".to_owned(), name.as_str().into());
         }
@@ -113,7 +113,7 @@ impl Entry {
     fn shape_metadata(&mut self, repairs: &mut Repairs) {
         let at = self.at("metadata");
         if let Some(other) = self.map.get_mut("metadata").filter(|value| !value.is_object()) {
-            repairs.made(&at, "`metadata` is no object", "it is the `value` of one");
+            repairs.made(&at, "`metadata` is not an object", "it is the `value` of one");
             self.origins.moved("/metadata/value", at);
             *other = json!({ "value": other.take() });
         }

@@ -89,13 +89,13 @@ fn version_1_is_converted_to_version_2() {
         "Import /schemaVersion: this is not marked",
         "Import /tools/0: an entry that is only a comment; it was left out",
         "Import /tools/1: an entry that is only a comment",
-        "Import /tools/2/implementation/source: `source` stands in the tool itself; it was moved",
+        "Import /tools/2/implementation/source: `source` belongs to the tool itself; it was moved",
         "Import /tools/2/implementation/source/target: `target` is written `server`; it was renamed",
         "Import /tools/3/defaults: `defaults` is beside `source`; it is in `source`",
         "Import /tools/4/pipeline: the pattern `pipeline` is beside `name`; it is in `spec`",
         "Import /tools/2: the tool has no version; 1.0.0 is written",
         "Import /tools/2/implementation/source/target: the server backend@1.0.0 is not in the file",
-        "Import /tools/4: the composition does not declare all that it uses",
+        "Import /tools/4: the composition does not declare all its dependencies",
     ] {
         assert!(said.contains(expected), "{expected}\nnot in\n{said}");
     }
@@ -159,10 +159,10 @@ fn decisions_for_a_person_are_reported() {
     }));
     let said = lines(&found).join("\n");
     for expected in [
-        "Person /agents: this is no list",
+        "Person /agents: not a list",
         "Person /schemas/3: a schema without `schema`",
-        "Person /schemas/2: schema/A@1.0.0 is there already; it says other things",
-        "Person /tools/0/name: `検索` cannot be made a name",
+        "Person /schemas/2: schema/A@1.0.0 already exists; it differs",
+        "Person /tools/0/name: `検索` cannot be used as a name",
         "Person /tools/6/name: the name is the number 7, not a text; the entry was left out",
         "Person /tools/7/name: the name is missing; the entry was left out",
         "Person /tools/3/version: `latest` is not an exact version; 1.0.0 is written",
@@ -173,7 +173,7 @@ fn decisions_for_a_person_are_reported() {
         "Person /extra: a registry file has no such member; it was left out",
         "Person /mcpServers: a registry file has no such member; it was left out",
         "Import /~1~1: a comment; it was left out",
-        "Person /tools/1: an entry that is no object; it was left out",
+        "Person /tools/1: an entry that is not an object; it was left out",
         "Import /tools/2: an entry that is only a comment; it was left out",
     ] {
         assert!(said.contains(expected), "{expected}\nnot in\n{said}");
@@ -197,7 +197,7 @@ fn newer_file_version_is_rejected() {
         assert!(found.draft.is_empty(), "{found:?}");
         let [line] = &lines(&found)[..] else { panic!("{found:?}") };
         assert!(line.starts_with("Person /schemaVersion: a registry file of version"), "{line}");
-        assert!(line.ends_with("newer than 2.0; nothing was taken; use a newer registryctl"));
+        assert!(line.ends_with("newer than 2.0; nothing was imported; use a newer registryctl"));
     }
     for older in [json!("1.0"), json!(1), json!(null), json!("2")] {
         assert!(lines(&of(older)).iter().any(|line| line.starts_with("Import /schemaVersion")));
@@ -301,13 +301,13 @@ fn unplaceable_members_are_reported() {
     for expected in [
         "Person /servers/0/provides/0: an entry that names no tool; it was left out",
         "Person /servers/0/provides/1: an entry that names no tool; it was left out",
-        "Person /servers/0/provides/2/inputSchema: what a server provides has a tool and a version",
+        "Person /servers/0/provides/2/inputSchema: an entry of `provides` has only a tool and a version",
         "Person /tools/0/implementation: an `implementation` that is",
-        "Person /tools/1/server: `server` is there already and says otherwise",
-        "Person /tools/2/owner: `owner` is there already and says otherwise",
-        "Person /agents/0/depends: `depends` is no list; it was left out",
+        "Person /tools/1/server: `server` already exists with another value",
+        "Person /tools/2/owner: `owner` already exists with another value",
+        "Person /agents/0/depends: `depends` is not a list; it was left out",
         "Person /agents/1/capabilities: there is no place for the agent's dependencies",
-        "Person /agents/2/capabilities/extensions/0/params/depends: `depends` is no list",
+        "Person /agents/2/capabilities/extensions/0/params/depends: `depends` is not a list",
     ] {
         assert!(said.contains(expected), "{expected}\nnot in\n{said}");
     }

@@ -40,9 +40,9 @@ impl Entry {
             Some(Value::Object(implementation)) => {
                 for field in implementation {
                     let (to, from) = (pointer_join("", &field.0), pointer_join(&at, &field.0));
-                    let what = format!("{} stands in the tool itself", quoted(&field.0));
+                    let what = format!("{} belongs to the tool itself", quoted(&field.0));
                     if put(&mut self.map, repairs, &from, field) {
-                        repairs.made(&from, what, "it was moved there");
+                        repairs.made(&from, what, "it was moved");
                         self.origins.moved(to, from);
                     }
                 }

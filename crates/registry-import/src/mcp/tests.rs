@@ -194,7 +194,7 @@ fn hidden_characters_are_removed_and_reported() {
             "Person /tools/0/description: the text speaks of secrets",
             "Person /tools/0/inputSchema: 1 hidden characters or terminal escapes",
             "Person /tools/0/inputSchema: a text in it tells the model what to do",
-            "Person /tools/0/inputSchema: hidden characters in `x\\u{202e}y`, which is no description",
+            "Person /tools/0/inputSchema: hidden characters in `x\\u{202e}y`, which is not a description",
         ]
     );
 }
@@ -289,11 +289,11 @@ fn invalid_and_duplicate_names_are_reported() {
         repairs(&found),
         [
             "Person /tools/1: the server has two tools with the name `a`",
-            "Person /tools/2/name: `` is no name of a tool",
+            "Person /tools/2/name: `` is not a tool name",
             "Person /tools/3: a tool without a name",
             "Person /tools/4: a tool without a name",
-            "Person /tools/5/name: `検索` cannot be made a tool's name",
-            "Person /tools/6/name: `x\\u{1b}[2J` is no name of a tool",
+            "Person /tools/5/name: `検索` cannot be used as a tool's name",
+            "Person /tools/6/name: `x\\u{1b}[2J` is not a tool name",
         ]
     );
 }

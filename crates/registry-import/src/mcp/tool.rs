@@ -110,9 +110,9 @@ impl Common {
             let value = Value::Object(document.clone());
             let Err(problems) = Document::parse(Kind::Tool, &value) else { return Some(value) };
             let what = problems.first().map_or_else(String::new, |found| found.message.clone());
-            self.repairs.needed(pointer, what, "what is too much was left out");
+            self.repairs.needed(pointer, what, "the excess was left out");
         }
-        self.repairs.needed(pointer, "the registry cannot take it", "the tool was left out");
+        self.repairs.needed(pointer, "the registry would reject it", "the tool was left out");
         None
     }
 }

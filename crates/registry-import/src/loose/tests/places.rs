@@ -31,8 +31,8 @@ fn repairs_point_to_places_in_the_file() {
         "Person /servers/1/tools/u: tool/u by the version `latest`",
         "Person /tools/0/source/target: ",
         "Person /tools/1/dependencies/1: tool/none by the version `latest`",
-        "Import /tools/1/dependencies/0: a schema is not depended on",
-        "Import /agents/0/depends/0: a schema is not depended on",
+        "Import /tools/1/dependencies/0: schemas are referenced, not listed",
+        "Import /agents/0/depends/0: schemas are referenced, not listed",
         "Person /agents/0/depends/1: tool/far without a version",
         "Person /agents/0/skills/1/tags/1: 1 hidden characters",
     ] {
