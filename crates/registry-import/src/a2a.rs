@@ -29,7 +29,7 @@ pub(super) use capabilities::listed;
 use part::Part;
 
 use super::{
-    Draft, Imported, Repairs, names, origins::Origins, repair::quoted, wording::worded_members,
+    Draft, Imported, Repairs, names, origins::Origins, repair::quoted, screening::screen_members,
 };
 
 /// The version of an agent whose card has none.
@@ -37,7 +37,7 @@ const FIRST_VERSION: &str = "0.1.0";
 
 /// Options of the import.
 #[derive(Debug, Clone, Default)]
-pub struct CardWishes {
+pub struct AgentImportOptions {
     /// The agent's name in the registry.
     pub name: Option<Name>,
     /// The agent's version in the registry.
@@ -67,12 +67,12 @@ struct Card {
 }
 
 /// Imports a live card. Without a usable name, the result is only the repair that reports it.
-pub fn agent(card: &Value, wishes: &CardWishes) -> Imported {
+pub fn import_agent(card: &Value, options: &AgentImportOptions) -> Imported {
     let mut repairs = Repairs::default();
-    let said = card.as_object().map(|card| worded_members(&mut repairs, card, ""));
+    let said = card.as_object().map(|card| screen_members(&mut repairs, card, ""));
     let origins = Origins::default();
     let mut card = Card { is_live: true, repairs, rest: json!({}), origins };
-    let agents = card.live(said.unwrap_or_default(), wishes).into_iter().collect();
+    let agents = card.live(said.unwrap_or_default(), options).into_iter().collect();
     card.repairs.of(Draft { agents, ..Draft::default() })
 }
 
@@ -89,16 +89,16 @@ pub(super) fn entry(
 }
 
 impl Card {
-    fn live(&mut self, said: Map<String, Value>, wishes: &CardWishes) -> Option<Value> {
-        let name = wishes.name.clone().or_else(|| self.name(said.get("name")))?;
+    fn live(&mut self, said: Map<String, Value>, options: &AgentImportOptions) -> Option<Value> {
+        let name = options.name.clone().or_else(|| self.name(said.get("name")))?;
         let mut part = Part::new(said, String::new());
         let title = self.text(&mut part, "name").unwrap_or_default();
-        let version = self.version(part.take("version"), wishes);
+        let version = self.version(part.take("version"), options);
         if part.take("signatures").is_some() {
             let what = "signatures, which cover the original card";
             self.repairs.made("/signatures", what, "they were left out");
         }
-        let mut agent = self.agent(part, &wishes.url);
+        let mut agent = self.agent(part, &options.url);
         agent.insert("name".to_owned(), name.as_str().into());
         agent.insert("version".to_owned(), version.into());
         if !title.is_empty() && title != name.as_str() {
@@ -168,8 +168,8 @@ impl Card {
         name
     }
 
-    fn version(&mut self, said: Option<Value>, wishes: &CardWishes) -> String {
-        match (&wishes.version, said) {
+    fn version(&mut self, said: Option<Value>, options: &AgentImportOptions) -> String {
+        match (&options.version, said) {
             (Some(version), _) => version.to_string(),
             (None, Some(said)) => {
                 names::exact_version(&mut self.repairs, &said, "/version", FIRST_VERSION)

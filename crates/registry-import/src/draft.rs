@@ -44,7 +44,7 @@ struct File<'a> {
 
 impl Draft {
     /// The documents of a kind.
-    pub fn of(&self, kind: Kind) -> &[Value] {
+    pub fn documents(&self, kind: Kind) -> &[Value] {
         match kind {
             Kind::Schema => &self.schemas,
             Kind::Server => &self.servers,
@@ -53,7 +53,7 @@ impl Draft {
         }
     }
 
-    pub(crate) fn of_mut(&mut self, kind: Kind) -> &mut Vec<Value> {
+    pub(crate) fn documents_mut(&mut self, kind: Kind) -> &mut Vec<Value> {
         match kind {
             Kind::Schema => &mut self.schemas,
             Kind::Server => &mut self.servers,
@@ -64,7 +64,7 @@ impl Draft {
 
     /// The number of documents.
     pub fn len(&self) -> usize {
-        Kind::ALL.into_iter().map(|kind| self.of(kind).len()).sum()
+        Kind::ALL.into_iter().map(|kind| self.documents(kind).len()).sum()
     }
 
     /// Whether the draft has no documents.
@@ -75,7 +75,7 @@ impl Draft {
     /// A draft with only the documents of one kind.
     pub fn only(&self, kind: Kind) -> Self {
         let mut only = Self::default();
-        *only.of_mut(kind) = self.of(kind).to_vec();
+        *only.documents_mut(kind) = self.documents(kind).to_vec();
         only
     }
 
@@ -91,7 +91,7 @@ impl Draft {
     pub fn write(&self) -> Vec<u8> {
         let of = |kind| {
             let item = |value| Entity::parse(kind, value).map_or(Item::Value(value), Item::Entity);
-            self.of(kind).iter().map(item).collect()
+            self.documents(kind).iter().map(item).collect()
         };
         let file = File {
             schema_version: "2.0",
@@ -119,7 +119,7 @@ impl Draft {
     /// Sets `metadata.managedBy` of every document, for `apply --prune`.
     pub fn set_manager(&mut self, source: &str) {
         for kind in Kind::ALL {
-            for document in self.of_mut(kind).iter_mut().filter_map(Value::as_object_mut) {
+            for document in self.documents_mut(kind).iter_mut().filter_map(Value::as_object_mut) {
                 let metadata = document.entry("metadata").or_insert_with(|| Map::new().into());
                 if let Value::Object(metadata) = metadata {
                     metadata.insert(MANAGED_BY.to_owned(), source.into());

@@ -6,19 +6,19 @@
 
 mod a2a;
 mod draft;
-mod factor;
-mod loose;
+mod shared_schemas;
+mod lenient;
 mod mcp;
 pub mod mcp_servers;
 mod names;
 mod origins;
 mod remedy;
 mod repair;
-mod wording;
+mod screening;
 
-pub use a2a::{CardWishes, agent};
+pub use a2a::{AgentImportOptions, import_agent};
 pub use draft::Draft;
-pub use loose::registry_file;
-pub use mcp::{Naming, Wishes, invalid_member, public_remote, server};
+pub use lenient::import_registry_file;
+pub use mcp::{Naming, ServerImportOptions, invalid_member, public_remote, import_server};
 pub use remedy::remedy;
-pub use repair::{By, Imported, Repair, Repairs, Unlisted};
+pub use repair::{RepairedBy, Imported, Repair, Repairs, UnlistedRepairs};

@@ -5,7 +5,7 @@
 //! Prompts and resources are exposed as a whole, because the registry does not store single ones.
 
 mod definition;
-mod refused;
+mod rejected_schemas;
 mod remote;
 mod schema;
 mod tool;
@@ -23,10 +23,10 @@ pub use remote::public_remote;
 
 use super::{
     Draft, Imported, Repairs,
-    factor::{self, Factored},
+    shared_schemas::{self, SharedSchemas},
     names,
     repair::quoted,
-    wording::{screened_members, worded},
+    screening::{screened_members, screen_text},
 };
 
 /// The version of a server that reports none.
@@ -36,7 +36,7 @@ const SHOWN: usize = 20;
 
 /// Options of the import.
 #[derive(Debug, Clone, Default)]
-pub struct Wishes {
+pub struct ServerImportOptions {
     /// The server's name in the registry.
     pub name: Option<Name>,
     /// The version of the server, its tools and its schemas.
@@ -101,35 +101,35 @@ struct Common {
 }
 
 /// Imports a live server. Without a usable name, the result is only the repair that reports it.
-pub fn server(live: &LiveServer, wishes: &Wishes) -> Imported {
+pub fn import_server(live: &LiveServer, options: &ServerImportOptions) -> Imported {
     let mut repairs = Repairs::default();
     let info = live.info.as_object();
     let info = info.map(|info| screened_members(&mut repairs, info, "/serverInfo", &[]));
     let info = Value::Object(info.unwrap_or_default());
-    let version = version(&info, wishes, &mut repairs);
-    let Some(server) = name(&info, wishes, &mut repairs) else {
+    let version = version(&info, options, &mut repairs);
+    let Some(server) = name(&info, options, &mut repairs) else {
         return repairs.of(Draft::default());
     };
-    let mut common = Common { server, version, naming: wishes.naming.clone(), repairs };
+    let mut common = Common { server, version, naming: options.naming.clone(), repairs };
     let (tools, pointers): (Vec<_>, Vec<_>) = common.tools(live).into_iter().unzip();
     let provides: Vec<_> = tools
         .iter()
         .map(|tool| json!({ "tool": tool["name"], "version": tool["version"] }))
         .collect();
-    let features = if wishes.tools_only { &[][..] } else { &live.features };
-    let server = common.server(&info, provides, features, wishes.remote.as_ref());
-    let tools = refused::without_refused_schemas(&server, tools, &pointers, &mut common.repairs);
-    let Factored { tools, schemas } = if wishes.share_schemas {
+    let features = if options.tools_only { &[][..] } else { &live.features };
+    let server = common.server(&info, provides, features, options.remote.as_ref());
+    let tools = rejected_schemas::without_rejected_schemas(&server, tools, &pointers, &mut common.repairs);
+    let SharedSchemas { tools, schemas } = if options.share_schemas {
         let prefix = common.server.as_str().rsplit('/').next().unwrap_or_default();
-        factor::shared(tools, prefix, &common.version)
+        shared_schemas::shared(tools, prefix, &common.version)
     } else {
-        Factored { tools, schemas: Vec::new() }
+        SharedSchemas { tools, schemas: Vec::new() }
     };
     common.repairs.of(Draft { schemas, servers: vec![server], tools, agents: Vec::new() })
 }
 
-fn version(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Version {
-    if let Some(version) = &wishes.version {
+fn version(info: &Value, options: &ServerImportOptions, repairs: &mut Repairs) -> Version {
+    if let Some(version) = &options.version {
         return version.clone();
     }
     let said = info.get("version").and_then(Value::as_str).unwrap_or_default();
@@ -147,8 +147,8 @@ fn version(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Version {
     names::version_of(FIRST_VERSION).expect("a constant that is a version")
 }
 
-fn name(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Option<Name> {
-    if let Some(name) = &wishes.name {
+fn name(info: &Value, options: &ServerImportOptions, repairs: &mut Repairs) -> Option<Name> {
+    if let Some(name) = &options.name {
         return Some(name.clone());
     }
     let said = info.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -273,7 +273,7 @@ impl Common {
             let pointer = format!("/serverInfo/{field}");
             server.insert(
                 "description".to_owned(),
-                worded(&mut self.repairs, text, &pointer, []).into(),
+                screen_text(&mut self.repairs, text, &pointer, []).into(),
             );
         }
         server.insert("provides".to_owned(), provides.into());

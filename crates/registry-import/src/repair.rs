@@ -21,13 +21,13 @@ pub struct Repair {
     /// The repair that was made or is needed.
     pub how: String,
     /// The repairer.
-    pub by: By,
+    pub by: RepairedBy,
 }
 
 /// The repairer of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
+pub enum RepairedBy {
     /// A person has to review it.
     Person,
     /// The import repaired it.
@@ -37,7 +37,7 @@ pub enum By {
 /// The number of repairs that are not listed, because there are more than [`limits::REPAIRS`] of
 /// their kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Unlisted {
+pub struct UnlistedRepairs {
     /// Repairs for review.
     pub person: usize,
     /// Repairs that the import made.
@@ -52,7 +52,7 @@ pub struct Imported {
     /// The repairs, with pointers into the input.
     pub repairs: Vec<Repair>,
     /// The numbers of unlisted repairs.
-    pub unlisted: Unlisted,
+    pub unlisted: UnlistedRepairs,
 }
 
 /// Collects distinct repairs up to the limits, and counts the others.
@@ -60,7 +60,7 @@ pub struct Imported {
 pub struct Repairs {
     needed: Vec<Repair>,
     made: Vec<Repair>,
-    unlisted: Unlisted,
+    unlisted: UnlistedRepairs,
     hasher: RandomState,
     /// The hashes of all repairs.
     seen: HashSet<u64>,
@@ -72,8 +72,8 @@ impl Repairs {
             return;
         }
         let (list, unlisted) = match repair.by {
-            By::Person => (&mut self.needed, &mut self.unlisted.person),
-            By::Import => (&mut self.made, &mut self.unlisted.import),
+            RepairedBy::Person => (&mut self.needed, &mut self.unlisted.person),
+            RepairedBy::Import => (&mut self.made, &mut self.unlisted.import),
         };
         if list.len() < limits::REPAIRS {
             list.push(repair);
@@ -90,7 +90,7 @@ impl Repairs {
         how: impl Into<String>,
     ) {
         let (pointer, what, how) = (pointer.into(), what.into(), how.into());
-        self.push(Repair { pointer, what, how, by: By::Import });
+        self.push(Repair { pointer, what, how, by: RepairedBy::Import });
     }
 
     /// Adds a repair for review.
@@ -101,7 +101,7 @@ impl Repairs {
         how: impl Into<String>,
     ) {
         let (pointer, what, how) = (pointer.into(), what.into(), how.into());
-        self.push(Repair { pointer, what, how, by: By::Person });
+        self.push(Repair { pointer, what, how, by: RepairedBy::Person });
     }
 
     /// The pointers of the repairs for review.

@@ -9,7 +9,7 @@ use registry_core::{
     rules::Proposed,
 };
 use registry_fixtures::entities::{catalog, set};
-use registry_import::{Wishes, server};
+use registry_import::{ServerImportOptions, import_server};
 use serde_json::{Value, json};
 
 fn tools() -> Vec<Value> {
@@ -36,8 +36,8 @@ fn live(tools: Vec<Value>) -> LiveServer {
 }
 
 fn registered() -> Vec<Proposed> {
-    let wishes = Wishes { share_schemas: true, ..Wishes::default() };
-    let draft = server(&live(tools()), &wishes).draft;
+    let options = ServerImportOptions { share_schemas: true, ..ServerImportOptions::default() };
+    let draft = import_server(&live(tools()), &options).draft;
     assert_eq!(draft.schemas.len(), 1, "the person schema is shared");
     RegistryFile::from_value(&draft.to_value()).unwrap().proposals().to_vec()
 }
@@ -95,7 +95,7 @@ fn execution_and_meta_are_compared() {
     let mut before = vec![json!({ "name": "t", "inputSchema": {},
         "execution": { "taskSupport": "forbidden" },
         "_meta": { "a": 1.0, "b": 2, "c": { "title": "x" } } })];
-    let draft = server(&live(before.clone()), &Wishes::default()).draft;
+    let draft = import_server(&live(before.clone()), &ServerImportOptions::default()).draft;
     let file = RegistryFile::from_value(&draft.to_value()).unwrap();
     let catalog = catalog(file.proposals());
     assert_eq!(differences(&catalog, &live(before.clone())), <[&str; 0]>::default());
@@ -156,7 +156,7 @@ fn missing_and_changed_members_are_breaking() {
 
 #[test]
 fn all_registrations_of_a_live_tool_are_compared() {
-    let mut file = server(&live(tools()), &Wishes::default()).draft.to_value();
+    let mut file = import_server(&live(tools()), &ServerImportOptions::default()).draft.to_value();
     let mut view = file["tools"][0].clone();
     view["name"] = json!("zz_view");
     view["source"]["hideFields"] = json!(["user"]);
@@ -218,7 +218,7 @@ fn schemas_are_compared_by_accepted_values() {
     let (mut before, mut now) = (tools(), tools());
     before[1]["inputSchema"]["properties"]["id"] = twice("^(a|b)$");
     now[1]["inputSchema"]["properties"]["id"] = twice("^[ab]$");
-    let draft = server(&live(before), &Wishes::default()).draft;
+    let draft = import_server(&live(before), &ServerImportOptions::default()).draft;
     let file = RegistryFile::from_value(&draft.to_value()).unwrap();
     let open = differences(&catalog(file.proposals()), &live(now)).join("\n");
     assert!(open.starts_with("Undecided get user/inputSchema/properties/id/pattern: "), "{open}");
@@ -310,7 +310,7 @@ fn registered_phrase_does_not_hide_others() {
         tools
     };
     let harmless = "You must pass a path. See https://a.example/docs";
-    let draft = server(&live(described(harmless)), &Wishes::default()).draft;
+    let draft = import_server(&live(described(harmless)), &ServerImportOptions::default()).draft;
     let before = catalog(RegistryFile::from_value(&draft.to_value()).unwrap().proposals());
     let now = |text: &str| differences(&before, &live(described(text)));
     assert_eq!(now(harmless), <[&str; 0]>::default());

@@ -8,7 +8,7 @@ use registry_core::{
     Catalog, Document, Key, Kind, RegistryFile, RegistryId, live::LiveServer, rules::plan,
 };
 use registry_fixtures::values::json;
-use registry_import::{By, CardWishes, Imported, Repair, Wishes, agent, registry_file, server};
+use registry_import::{RepairedBy, AgentImportOptions, Imported, Repair, ServerImportOptions, import_agent, import_registry_file, import_server};
 use schema_compat::{name::SchemaName, schema_compile::compile};
 use serde_json::{Map, Value, json};
 
@@ -91,8 +91,8 @@ fn tools() -> impl Strategy<Value = Vec<Value>> {
 
 fn imported(tools: &[Value]) -> Imported {
     let info = json!({ "name": "s", "version": "1.0.0" });
-    let wishes = Wishes { share_schemas: true, ..Wishes::default() };
-    server(&LiveServer { info, tools: tools.to_vec(), ..LiveServer::default() }, &wishes)
+    let options = ServerImportOptions { share_schemas: true, ..ServerImportOptions::default() };
+    import_server(&LiveServer { info, tools: tools.to_vec(), ..LiveServer::default() }, &options)
 }
 
 fn is_acceptable(imported: &Imported) -> bool {
@@ -131,17 +131,17 @@ proptest! {
 
     #[test]
     fn any_file_is_repaired_or_reported(file in prop_oneof![json(), nearly_a_file()]) {
-        let once = registry_file(&file);
+        let once = import_registry_file(&file);
         for Repair { pointer, .. } in &once.repairs {
             let above = pointer.rsplit_once('/').and_then(|(above, _)| file.pointer(above));
             let is_there = file.pointer(pointer).is_some() || above.is_some_and(Value::is_object);
             prop_assert!(is_there || pointer == "/schemaVersion", "{pointer}");
         }
         let people = |imported: &Imported| {
-            imported.repairs.iter().filter(|repair| repair.by == By::Person).count()
+            imported.repairs.iter().filter(|repair| repair.by == RepairedBy::Person).count()
         };
-        let again = registry_file(&once.draft.to_value());
-        let made: Vec<_> = again.repairs.iter().filter(|r| r.by == By::Import).collect();
+        let again = import_registry_file(&once.draft.to_value());
+        let made: Vec<_> = again.repairs.iter().filter(|r| r.by == RepairedBy::Import).collect();
         prop_assert_eq!(made, Vec::<&Repair>::new(), "a repaired file needs no repair");
         prop_assert_eq!(&again.draft, &once.draft);
         if people(&once) == 0 {
@@ -156,18 +156,18 @@ proptest! {
         if let Value::Object(map) = &mut card {
             map.insert("name".to_owned(), json!("a"));
         }
-        let imported = agent(&card, &CardWishes::default());
+        let imported = import_agent(&card, &AgentImportOptions::default());
         for agent in &imported.draft.agents {
-            let is_said = imported.repairs.iter().any(|repair| repair.by == By::Person);
+            let is_said = imported.repairs.iter().any(|repair| repair.by == RepairedBy::Person);
             prop_assert!(is_said || Document::parse(Kind::Agent, agent).is_ok(), "{agent}");
         }
     }
 
     #[test]
     fn card_values_are_never_lost(card in nearly_a_card()) {
-        let imported = agent(&card, &CardWishes::default());
+        let imported = import_agent(&card, &AgentImportOptions::default());
         let file = json!({ "schemaVersion": "2.0", "agents": [card] });
-        for agent in [imported.draft.agents, registry_file(&file).draft.agents].concat() {
+        for agent in [imported.draft.agents, import_registry_file(&file).draft.agents].concat() {
             let text = agent.to_string();
             for leaf in leaves(&card) {
                 prop_assert!(text.contains(&leaf), "{} of {} is not in {}", leaf, card, text);
@@ -184,7 +184,7 @@ proptest! {
         if let Value::Object(map) = &mut named {
             map.insert("name".to_owned(), json!("s"));
         }
-        let imported = server(&LiveServer { info: named, tools, ..LiveServer::default() }, &Wishes::default());
+        let imported = import_server(&LiveServer { info: named, tools, ..LiveServer::default() }, &ServerImportOptions::default());
         prop_assert!(is_acceptable(&imported), "{:?}", imported);
     }
 }

@@ -17,7 +17,7 @@ use std::{
 };
 
 use registry_core::Kind;
-use registry_import::{By, Draft, Imported, Repair, Unlisted};
+use registry_import::{RepairedBy, Draft, Imported, Repair, UnlistedRepairs};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ const SHOWN: usize = 100;
 #[derive(Serialize)]
 struct Outcome<'a> {
     repairs: &'a [Repair],
-    unlisted: Unlisted,
+    unlisted: UnlistedRepairs,
     /// Tool names that the registry has from other servers.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     diagnostics: &'a [Finding],
@@ -161,7 +161,7 @@ fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, F
         reason: e.to_string(),
     })?;
     let mut written = Vec::new();
-    for kind in Kind::ALL.into_iter().filter(|kind| !draft.of(*kind).is_empty()) {
+    for kind in Kind::ALL.into_iter().filter(|kind| !draft.documents(*kind).is_empty()) {
         let path = out.join(format!("{kind}s.json"));
         save(session, Some(&path), &draft.only(kind).write())?;
         written.push(path);
@@ -173,8 +173,8 @@ fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, F
 fn show_source(source: &mcp::Source, draft: &Draft) {
     let imported: Vec<_> = Kind::ALL
         .into_iter()
-        .filter(|kind| !draft.of(*kind).is_empty())
-        .map(|kind| match draft.of(kind).len() {
+        .filter(|kind| !draft.documents(*kind).is_empty())
+        .map(|kind| match draft.documents(kind).len() {
             1 => format!("1 {kind}"),
             many => format!("{many} {kind}s"),
         })
@@ -198,12 +198,12 @@ fn show_source(source: &mcp::Source, draft: &Draft) {
 }
 
 /// Shows what a person must do, and then what was done.
-fn show_repairs(screen: Screen, repairs: &[Repair], unlisted: Unlisted) {
+fn show_repairs(screen: Screen, repairs: &[Repair], unlisted: UnlistedRepairs) {
     let mut lines = Vec::new();
     for Repair { pointer, what, how, by } in repairs.iter().take(SHOWN) {
         let (word, paint) = match by {
-            By::Person => ("look", Paint::Careful),
-            By::Import => ("repaired", Paint::Good),
+            RepairedBy::Person => ("look", Paint::Careful),
+            RepairedBy::Import => ("repaired", Paint::Good),
         };
         let head = screen.errors.paint(paint, word);
         let (pointer, what, how) = (printable(pointer), printable(what), printable(how));
@@ -216,8 +216,8 @@ fn show_repairs(screen: Screen, repairs: &[Repair], unlisted: Unlisted) {
         lines.push(format!("and {} more; --output json has {all}", repairs.len() - SHOWN + most));
     }
     if !repairs.is_empty() {
-        let look = count(By::Person) + unlisted.person;
-        let made = count(By::Import) + unlisted.import;
+        let look = count(RepairedBy::Person) + unlisted.person;
+        let made = count(RepairedBy::Import) + unlisted.import;
         lines.push(format!("{made} repaired, {look} to look at\n"));
     }
     // When standard error is gone, the documents still say what was made.

@@ -3,11 +3,11 @@
 use registry_core::{document::Document, entity::Entity, kind::Kind};
 use serde_json::{Value, json};
 
-use super::{CardWishes, agent};
+use super::{AgentImportOptions, agent};
 use crate::{Imported, Repair};
 
 fn imported(card: &Value) -> Imported {
-    agent(card, &CardWishes { url: "https://a.example".to_owned(), ..CardWishes::default() })
+    import_agent(card, &AgentImportOptions { url: "https://a.example".to_owned(), ..AgentImportOptions::default() })
 }
 
 fn lines(imported: &Imported) -> Vec<String> {

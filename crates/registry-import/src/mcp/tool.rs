@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{Common, kept, schema};
 use crate::{
     repair::quoted,
-    wording::{screened_members, worded},
+    screening::{screened_members, screen_text},
 };
 
 /// Members of a tool with their own screening.
@@ -41,11 +41,11 @@ impl Common {
         );
         if let Some(title) = tool["title"].as_str() {
             let at = format!("{pointer}/title");
-            put("title", worded(&mut self.repairs, title, &at, []).into());
+            put("title", screen_text(&mut self.repairs, title, &at, []).into());
         }
         if let Some(description) = tool["description"].as_str() {
             let at = format!("{pointer}/description");
-            put("description", worded(&mut self.repairs, description, &at, others).into());
+            put("description", screen_text(&mut self.repairs, description, &at, others).into());
         }
         for field in ["inputSchema", "outputSchema"] {
             let said = tool.get(field).filter(|schema| !schema.is_null());

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, io, io::Write as _, path::Path, time::Instant};
 
 use futures_util::future::join_all;
 use registry_import::{
-    Imported, Naming, Repair, Wishes,
+    Imported, Naming, Repair, ServerImportOptions,
     mcp_servers::{self, McpServer, McpServers, Merged, Transport},
-    public_remote, server,
+    public_remote, import_server,
 };
 
 use super::targets;
@@ -111,14 +111,14 @@ async fn ask(listed: &McpServer, args: &ImportMcpServersArgs) -> Result<Imported
         Transport::Http { url, .. } => public_remote(url, &target.header_names()),
         Transport::Stdio { .. } => None,
     };
-    let wishes = Wishes {
+    let options = ServerImportOptions {
         name: Some(listed.name.clone()),
         remote,
         tools_only: args.tools_only,
         naming: Naming { prefix, ..Naming::default() },
-        ..Wishes::default()
+        ..ServerImportOptions::default()
     };
-    target.work(started, move || server(&said, &wishes)).await
+    target.work(started, move || import_server(&said, &options)).await
 }
 
 /// Why a server has no target.

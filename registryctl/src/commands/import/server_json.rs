@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use registry_core::rules::Proposed;
-use registry_import::{By, Draft, Imported, Repair};
+use registry_import::{RepairedBy, Draft, Imported, Repair};
 
 use super::{
     super::{Session, refuse_errors},
@@ -42,6 +42,6 @@ fn doubt(Finding { pointer, message, help, .. }: &Finding) -> Repair {
         pointer: pointer.clone(),
         what: message.clone(),
         how: help.clone().unwrap_or_default(),
-        by: By::Person,
+        by: RepairedBy::Person,
     }
 }

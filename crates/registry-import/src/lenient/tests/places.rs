@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn repairs_point_to_places_in_the_file() {
-    let found = registry_file(&json!({ "schemaVersion": "2.0",
+    let found = import_registry_file(&json!({ "schemaVersion": "2.0",
         "schemas": [
             { "name": "B", "version": "1.0.0", "schema": {} },
         ],
@@ -42,7 +42,7 @@ fn repairs_point_to_places_in_the_file() {
 
 #[test]
 fn registry_errors_point_to_places_in_the_file() {
-    let found = registry_file(&json!({ "schemaVersion": "2.0",
+    let found = import_registry_file(&json!({ "schemaVersion": "2.0",
         "schemas": [
             { "name": "A", "version": "1.0.0", "type": "object", "properties": { "a": { "type": 7 } } },
         ],
@@ -69,7 +69,7 @@ fn registry_errors_point_to_places_in_the_file() {
 
 #[test]
 fn dropped_members_are_not_reported_as_moved() {
-    let found = registry_file(&json!({ "schemaVersion": "2.0",
+    let found = import_registry_file(&json!({ "schemaVersion": "2.0",
         "tools": [{ "name": "t", "version": "1.0.0", "server": "r", "owner": "a", "source": { "server": "s" },
             "implementation": { "source": { "server": "q" } }, "metadata": { "owner": "b" } }],
         "agents": [{ "name": "a", "version": "1.0.0", "url": "http://a", "odd": 1, "provider": 5,
@@ -98,8 +98,8 @@ fn import_of_duplicates_needs_no_second_repair() {
     let server = |provides: Value| json!({ "name": "s", "version": "1.0.0", "provides": provides });
     let tool =
         |server: &str| json!({ "name": "t", "version": "1.0.0", "source": { "server": server } });
-    let once = registry_file(&json!({ "schemaVersion": "2.0",
+    let once = import_registry_file(&json!({ "schemaVersion": "2.0",
         "servers": [server(json!(["a"])), server(json!(["b"]))], "tools": [tool("s"), tool("r")] }));
-    assert_eq!(lines(&registry_file(&once.draft.to_value())), [""; 0]);
+    assert_eq!(lines(&import_registry_file(&once.draft.to_value())), [""; 0]);
     assert_eq!((once.draft.servers.len(), once.draft.tools.len()), (1, 2), "{once:?}");
 }

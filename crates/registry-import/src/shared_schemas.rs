@@ -30,13 +30,13 @@ pub(super) const FIELDS: [&str; 2] = ["inputSchema", "outputSchema"];
 
 /// Tools that reference schemas, and these schemas.
 #[derive(Debug, Default)]
-pub(crate) struct Factored {
+pub(crate) struct SharedSchemas {
     pub(crate) tools: Vec<Value>,
     pub(crate) schemas: Vec<Value>,
 }
 
 /// Shares equal schemas of the tools. The names of the schemas start with `prefix`.
-pub(crate) fn shared(tools: Vec<Value>, prefix: &str, version: &Version) -> Factored {
+pub(crate) fn shared(tools: Vec<Value>, prefix: &str, version: &Version) -> SharedSchemas {
     let mut holders = Vec::new();
     for (i, tool) in tools.iter().enumerate() {
         let name = tool["name"].as_str().unwrap_or_default();
@@ -51,7 +51,7 @@ pub(crate) fn shared(tools: Vec<Value>, prefix: &str, version: &Version) -> Fact
 }
 
 /// Sets the schemas that are proven to be equivalent in their tools.
-fn put_back(mut tools: Vec<Value>, holders: &[Holder], names: Names) -> Factored {
+fn put_back(mut tools: Vec<Value>, holders: &[Holder], names: Names) -> SharedSchemas {
     let bodies = names.into_bodies();
     let resolve = |key: &Key| bodies.get(&key.name.to_string()).map(|(_, schema)| schema);
     let mut budget = Budget::of_server();
@@ -66,7 +66,7 @@ fn put_back(mut tools: Vec<Value>, holders: &[Holder], names: Names) -> Factored
         }
     }
     let schemas = documents(&tools, &bodies);
-    Factored { tools, schemas }
+    SharedSchemas { tools, schemas }
 }
 
 /// The documents of the referenced schemas.

@@ -6,7 +6,7 @@ use registry_core::{entity::agent::SBOM_EXTENSION, reference::SchemaRef};
 use schema_compat::json_schema::{each_object, map_objects};
 use serde_json::{Map, Value, json};
 
-use super::{FIRST_VERSION, Kind, Loose, existing, versions::Known};
+use super::{FIRST_VERSION, Kind, LenientFile, existing, versions::Known};
 use crate::{Repairs, names, origins::Origins, repair::quoted};
 
 /// The context for finding versions.
@@ -17,7 +17,7 @@ struct Finder<'a> {
     origins: &'a mut Origins,
 }
 
-impl Loose<'_> {
+impl LenientFile<'_> {
     /// Gives every reference an exact version.
     pub(super) fn name_versions(&mut self) {
         let known = self.known();

@@ -4,7 +4,7 @@ use registry_core::kind::Kind;
 use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 
-use super::{Entry, FIRST_VERSION, Loose, is_comment};
+use super::{Entry, FIRST_VERSION, LenientFile, is_comment};
 use crate::{
     Repairs, names,
     repair::{put, quoted},
@@ -45,7 +45,7 @@ fn fields(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-impl Loose<'_> {
+impl LenientFile<'_> {
     /// Gives all entries of a kind the shape of that kind.
     pub(super) fn shape(&mut self, kind: Kind) {
         let mut shaped = Vec::new();

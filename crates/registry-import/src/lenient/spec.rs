@@ -12,7 +12,7 @@ use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Loose,
+    LenientFile,
     callee::{self, Call, Callees, Found, Unclear, Wanted},
     existing,
     mapping::shape_mappings,
@@ -31,7 +31,7 @@ struct Shaper<'a> {
     explained: Vec<String>,
 }
 
-impl Loose<'_> {
+impl LenientFile<'_> {
     /// Converts every composition to the current grammar. Servers and versions are known by now.
     pub(super) fn shape_specs(&mut self) {
         let mut callees = self.callees();

@@ -3,20 +3,20 @@
 use registry_core::version::Version;
 use serde_json::{Value, json};
 
-use super::{Factored, shared};
+use super::{SharedSchemas, shared};
 
-fn factored(schemas: &[Value]) -> Factored {
+fn factored(schemas: &[Value]) -> SharedSchemas {
     let tool =
         |(i, schema): (usize, &Value)| json!({ "name": format!("t{i}"), "inputSchema": schema });
     let tools = schemas.iter().enumerate().map(tool).collect();
     shared(tools, "svc", &Version::parse("1.0.0").unwrap())
 }
 
-fn names(factored: &Factored) -> Vec<&str> {
+fn names(factored: &SharedSchemas) -> Vec<&str> {
     factored.schemas.iter().filter_map(|schema| schema["name"].as_str()).collect()
 }
 
-fn input(factored: &Factored, i: usize) -> &Value {
+fn input(factored: &SharedSchemas, i: usize) -> &Value {
     &factored.tools[i]["inputSchema"]
 }
 

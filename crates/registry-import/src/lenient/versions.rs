@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use registry_core::{kind::Kind, version::Version};
 use serde_json::Value;
 
-use super::{FIRST_VERSION, Loose};
+use super::{FIRST_VERSION, LenientFile};
 
 /// Maximum number of tools or versions listed as choices.
 const SHOWN: usize = 10;
@@ -46,7 +46,7 @@ pub(super) fn listed(mut texts: impl Iterator<Item = String>) -> String {
     }
 }
 
-impl Loose<'_> {
+impl LenientFile<'_> {
     pub(super) fn known(&self) -> Known {
         let mut known = Known::default();
         for kind in Kind::ALL {

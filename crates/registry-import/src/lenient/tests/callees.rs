@@ -4,7 +4,7 @@ use registry_core::{Catalog, RegistryFile, RegistryId, rules::plan};
 use serde_json::{Value, json};
 
 use super::{accepted, lines, registry_file};
-use crate::{By, Imported};
+use crate::{RepairedBy, Imported};
 
 fn tool(name: &str, version: &str, source: &str) -> Value {
     let [server, server_version, tool] = source.split(' ').collect::<Vec<_>>()[..] else {
@@ -54,7 +54,7 @@ fn step_binds_the_version_of_its_server() {
     for (server, version) in [("docs", "1.0.0"), ("wiki", "2.0.0")] {
         for member in ["server", "target"] {
             let call = json!({ "name": "search", member: server });
-            let found = registry_file(&file(&search_tools(), &[call], &json!([])));
+            let found = import_registry_file(&file(&search_tools(), &[call], &json!([])));
             accepted(&found);
             assert_eq!(depends_of(&found), [format!("search@{version}")]);
             assert_eq!(*called(&found, 0), json!({ "name": "search" }));
@@ -76,7 +76,7 @@ fn step_binds_the_said_server_version() {
         ("serverVersion", "v2.0", "2.0.0"),
         ("version", "1.0.0", "1.0.0"),
     ] {
-        let found = registry_file(&file(&tools, &[call(member, said)], &json!([])));
+        let found = import_registry_file(&file(&tools, &[call(member, said)], &json!([])));
         accepted(&found);
         assert_eq!(depends_of(&found), [format!("search@{version}")]);
     }
@@ -90,7 +90,7 @@ fn step_binds_the_said_server_version() {
         ("serverVersion", "latest", "`serverVersion` of a step is `latest`, which is not an exact"),
     ] {
         let call = call(member, said);
-        let found = registry_file(&file(&tools, std::slice::from_ref(&call), &json!([])));
+        let found = import_registry_file(&file(&tools, std::slice::from_ref(&call), &json!([])));
         is_left(&found, expected);
         assert_eq!(*called(&found, 0), call, "the step is unchanged");
         assert_eq!(depends_of(&found), [""; 0]);
@@ -108,7 +108,7 @@ fn two_versions_of_a_name_are_left_to_a_person() {
         (vec![version("1.0.0")], declared.clone()),
         (vec![server("docs")], declared),
     ] {
-        let found = registry_file(&file(&search_tools(), &calls, &depends));
+        let found = import_registry_file(&file(&search_tools(), &calls, &depends));
         is_left(&found, "but the composition depends on `search@");
         assert_eq!(*called(&found, calls.len() - 1), *calls.last().unwrap());
         assert_eq!(depends_of(&found).len(), 1);
@@ -122,13 +122,13 @@ fn several_fitting_tools_are_listed_unless_one_is_declared() {
         tool("search", "1.1.0", "docs 1.0.0 search"),
     ];
     let call = [json!({ "name": "search", "server": "docs" })];
-    let found = registry_file(&file(&tools, &call, &json!([])));
+    let found = import_registry_file(&file(&tools, &call, &json!([])));
     is_left(
         &found,
         "`search@1.0.0` (`search` of `docs@1.0.0`), `search@1.1.0` (`search` of `docs@1.0.0`)",
     );
     let declared = json!([{ "type": "tool", "name": "search", "version": "1.0.0" }]);
-    let found = registry_file(&file(&tools, &call, &declared));
+    let found = import_registry_file(&file(&tools, &call, &declared));
     accepted(&found);
     assert_eq!(depends_of(&found), ["search@1.0.0"]);
 }
@@ -138,14 +138,14 @@ fn registered_name_and_server_name_are_both_candidates() {
     let archive = tool("delete", "1.0.0", "docs 1.0.0 archive");
     let call = [json!({ "name": "delete", "server": "docs" })];
     let tools = [archive.clone(), tool("erase", "1.0.0", "docs 1.0.0 delete")];
-    let found = registry_file(&file(&tools, &call, &json!([])));
+    let found = import_registry_file(&file(&tools, &call, &json!([])));
     is_left(
         &found,
         "`delete@1.0.0` (`archive` of `docs@1.0.0`), `erase@1.0.0` (`delete` of `docs@1.0.0`)",
     );
     let tools = [archive, tool("archive", "1.0.0", "docs 1.0.0 archive")];
     let call = [json!({ "name": "archive", "server": "docs" })];
-    let found = registry_file(&file(&tools, &call, &json!([])));
+    let found = import_registry_file(&file(&tools, &call, &json!([])));
     accepted(&found);
     assert_eq!(depends_of(&found), ["archive@1.0.0"]);
 }
@@ -165,7 +165,7 @@ fn added_tool_is_of_the_said_server_version() {
     let read = |version: &str| json!({ "tool": "read", "version": version });
     with_servers["servers"] =
         json!([server("1.0.0", json!([])), server("2.0.0", json!([read("1.5.0")]))]);
-    let found = registry_file(&with_servers);
+    let found = import_registry_file(&with_servers);
     accepted(&found);
     assert_eq!(depends_of(&found), ["docs_search@1.0.0", "read@1.5.0", "new_search@1.0.0"]);
     let source = |name: &str| {
@@ -178,7 +178,7 @@ fn added_tool_is_of_the_said_server_version() {
     );
     with_servers["servers"][0]["provides"] = json!([read("1.0.0")]);
     is_left(
-        &registry_file(&with_servers),
+        &import_registry_file(&with_servers),
         "`read` of the server `docs`, which has several versions",
     );
 }
@@ -196,7 +196,7 @@ fn qualified_calls_of_unreadable_servers_are_not_dropped() {
             "a step names two servers",
         ),
     ] {
-        let found = registry_file(&file(&search_tools(), std::slice::from_ref(&call), &json!([])));
+        let found = import_registry_file(&file(&search_tools(), std::slice::from_ref(&call), &json!([])));
         let said = lines(&found).join("\n");
         assert!(said.contains(expected), "{expected}\nnot in\n{said}");
         assert_eq!(*called(&found, 0), call);
@@ -205,8 +205,8 @@ fn qualified_calls_of_unreadable_servers_are_not_dropped() {
 
 #[test]
 fn unqualified_call_of_several_versions_is_for_a_person() {
-    let found = registry_file(&file(&search_tools(), &[json!({ "name": "search" })], &json!([])));
-    assert!(found.repairs.iter().any(|repair| repair.by == By::Person), "{found:?}");
+    let found = import_registry_file(&file(&search_tools(), &[json!({ "name": "search" })], &json!([])));
+    assert!(found.repairs.iter().any(|repair| repair.by == RepairedBy::Person), "{found:?}");
     let said = lines(&found).join("\n");
     let expected =
         "tool/search without a version; 2.0.0 is in `depends`; the file has 1.0.0, 2.0.0";
@@ -224,7 +224,7 @@ fn second_version_of_an_agent_stays_in_its_step() {
         { "agent": { "name": "writer", "skill": "write", "version": version } } })
     };
     let found =
-        registry_file(&json!({ "schemaVersion": "2.0", "agents": [agent("1.0.0"), agent("2.0.0")],
+        import_registry_file(&json!({ "schemaVersion": "2.0", "agents": [agent("1.0.0"), agent("2.0.0")],
         "tools": [{ "name": "both", "version": "1.0.0",
             "spec": { "pipeline": { "steps": [step(0, "1.0.0"), step(1, "2.0.0")] } } }] }));
     is_left(&found, "but the composition depends on `writer@1.0.0`");

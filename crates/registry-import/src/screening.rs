@@ -19,13 +19,13 @@ const TEXTS: [&str; 3] = ["$comment", "description", "title"];
 
 /// A text without hidden characters, shortened to its limit. Instructions to the model are
 /// reported. `others` are the names of other tools.
-pub(super) fn worded<'a>(
+pub(super) fn screen_text<'a>(
     repairs: &mut Repairs,
     text: &str,
     pointer: &str,
     others: impl IntoIterator<Item = &'a str>,
 ) -> String {
-    let mut text = screened_text(repairs, text, pointer);
+    let mut text = remove_hidden(repairs, text, pointer);
     for sign in signs(&text, others) {
         if matches!(sign, Sign::Secret | Sign::OtherTool) {
             repairs.needed(pointer, format!("the text {}", sign.explain()), READ_IT);
@@ -43,7 +43,7 @@ pub(super) fn worded<'a>(
 }
 
 /// A text without hidden characters. Instructions to the model are reported.
-fn screened_text(repairs: &mut Repairs, text: &str, pointer: &str) -> String {
+fn remove_hidden(repairs: &mut Repairs, text: &str, pointer: &str) -> String {
     let cleaned = clean(text);
     if cleaned.removed > 0 {
         let what = format!("{} hidden characters or terminal escapes", cleaned.removed);
@@ -56,7 +56,7 @@ fn screened_text(repairs: &mut Repairs, text: &str, pointer: &str) -> String {
 }
 
 /// Screens the members of an entity or card according to their types.
-pub(super) fn worded_members(
+pub(super) fn screen_members(
     repairs: &mut Repairs,
     map: &Map<String, Value>,
     pointer: &str,
@@ -66,10 +66,10 @@ pub(super) fn worded_members(
         let Some(value) = copy.get_mut(name) else { continue };
         let at = pointer_join(pointer, name);
         *value = match (name, &*value) {
-            ("skills", skills) => worded_skills(repairs, skills, &at),
-            ("title" | "description", Value::String(text)) => worded(repairs, text, &at, []).into(),
+            ("skills", skills) => screen_skills(repairs, skills, &at),
+            ("title" | "description", Value::String(text)) => screen_text(repairs, text, &at, []).into(),
             ("title" | "description", other) => screened(repairs, other, &at),
-            (_, schema) => worded_schema(repairs, schema, &at),
+            (_, schema) => screen_schema(repairs, schema, &at),
         };
     }
     copy
@@ -79,17 +79,17 @@ pub(super) fn worded_members(
 const OWN: [&str; 6] = ["title", "description", "schema", "inputSchema", "outputSchema", "skills"];
 
 /// Skills as a list or as a map by name.
-fn worded_skills(repairs: &mut Repairs, skills: &Value, pointer: &str) -> Value {
+fn screen_skills(repairs: &mut Repairs, skills: &Value, pointer: &str) -> Value {
     match skills {
         Value::Array(items) => {
             let items = items.iter().enumerate();
-            items.map(|(i, item)| worded_skill(repairs, item, &format!("{pointer}/{i}"))).collect()
+            items.map(|(i, item)| screen_skill(repairs, item, &format!("{pointer}/{i}"))).collect()
         }
         Value::Object(named) => {
             let mut copy = Map::new();
             for (name, item) in named {
-                let name = screened_text(repairs, name, pointer);
-                let item = worded_skill(repairs, item, &pointer_join(pointer, &name));
+                let name = remove_hidden(repairs, name, pointer);
+                let item = screen_skill(repairs, item, &pointer_join(pointer, &name));
                 copy.entry(name).or_insert(item);
             }
             copy.into()
@@ -98,9 +98,9 @@ fn worded_skills(repairs: &mut Repairs, skills: &Value, pointer: &str) -> Value 
     }
 }
 
-fn worded_skill(repairs: &mut Repairs, said: &Value, pointer: &str) -> Value {
+fn screen_skill(repairs: &mut Repairs, said: &Value, pointer: &str) -> Value {
     match said {
-        Value::Object(map) => worded_members(repairs, map, pointer).into(),
+        Value::Object(map) => screen_members(repairs, map, pointer).into(),
         other => screened(repairs, other, pointer),
     }
 }
@@ -108,7 +108,7 @@ fn worded_skill(repairs: &mut Repairs, said: &Value, pointer: &str) -> Value {
 /// Screens all texts and member names of a value.
 fn screened(repairs: &mut Repairs, value: &Value, pointer: &str) -> Value {
     match value {
-        Value::String(text) => screened_text(repairs, text, pointer).into(),
+        Value::String(text) => remove_hidden(repairs, text, pointer).into(),
         Value::Array(items) => {
             let items = items.iter().enumerate();
             items.map(|(i, item)| screened(repairs, item, &format!("{pointer}/{i}"))).collect()
@@ -131,7 +131,7 @@ pub(super) fn screened_members(
             copy.insert(name.clone(), value.clone());
             continue;
         }
-        let name = screened_text(repairs, name, pointer);
+        let name = remove_hidden(repairs, name, pointer);
         let value = screened(repairs, value, &pointer_join(pointer, &name));
         copy.entry(name).or_insert(value);
     }
@@ -140,7 +140,7 @@ pub(super) fn screened_members(
 
 /// A schema with screened texts. Hidden characters in its names and values are only reported,
 /// because removing them would change the schema.
-pub(super) fn worded_schema(repairs: &mut Repairs, schema: &Value, pointer: &str) -> Value {
+pub(super) fn screen_schema(repairs: &mut Repairs, schema: &Value, pointer: &str) -> Value {
     let (mut removed, mut has_secrets, mut speaks, mut kept) = (0, false, false, None);
     let copy = map_objects(schema, &mut |map: &mut Map<String, Value>| {
         for name in TEXTS {

@@ -28,7 +28,7 @@ fn is_said(found: &Imported, expected: &str) {
 /// The form of the research demo: calls of backend tools by their server.
 #[test]
 fn server_of_step_is_resolved_and_declared() {
-    let found = registry_file(&json!({ "schemaVersion": "2.0",
+    let found = import_registry_file(&json!({ "schemaVersion": "2.0",
         "servers": [
             { "name": "fetch-service", "version": "1.2.0", "provides": [{ "tool": "batch_fetch", "version": "1.1.0" }] },
             { "name": "entity-service", "version": "1.0.0", "provides": [{ "tool": "get_entity", "version": "1.0.0" }] },
@@ -88,7 +88,7 @@ fn server_of_step_is_resolved_and_declared() {
 fn tool_with_defaults_is_not_called_by_its_server_name() {
     let step =
         json!({ "id": "a", "operation": { "tool": { "name": "search", "server": "docs" } } });
-    let found = registry_file(&file(json!([
+    let found = import_registry_file(&file(json!([
         { "name": "safe_search", "source": { "server": "docs", "tool": "search", "defaults": { "safe": true } } },
         { "name": "all", "spec": { "pipeline": { "steps": [step] } } },
     ])));
@@ -102,7 +102,7 @@ fn tool_with_defaults_is_not_called_by_its_server_name() {
 #[test]
 fn patterns_as_operations_and_stores_are_repaired() {
     let map = json!({ "schemaMap": { "mappings": { "text": { "path": "$.t" } } } });
-    let found = registry_file(&file(json!([
+    let found = import_registry_file(&file(json!([
         { "name": "t", "source": "s" },
         { "name": "combine", "spec": { "pipeline": { "steps": [
             { "id": "a", "operation": "t" }, { "id": "b", "operation": map }] } } },
@@ -135,7 +135,7 @@ fn patterns_as_operations_and_stores_are_repaired() {
 /// The form of the shop demo.
 #[test]
 fn loose_sagas_get_bindings_calls_and_timeouts() {
-    let found = registry_file(&file(json!([
+    let found = import_registry_file(&file(json!([
         { "name": "charge", "source": "s" }, { "name": "refund", "source": "s" },
         { "name": "buy", "spec": { "saga": { "store": "sagas", "timeout": "30s", "steps": [
             { "id": "pay", "name": "Pay", "action": { "name": "charge", "arguments": {} },
@@ -163,7 +163,7 @@ fn output_of_pipeline_becomes_its_last_step() {
     let steps = json!([{ "id": "a", "operation": { "tool": "t" } }]);
     let output = json!({ "id": { "step": { "stepId": "a", "path": "$.x.id" } }, "q": { "input": { "path": "$.q" } } });
     let with = |output: Value| json!({ "pipeline": { "steps": steps, "output": output } });
-    let found = registry_file(&file(json!([
+    let found = import_registry_file(&file(json!([
         { "name": "t", "source": "s" },
         { "name": "bare", "spec": with(output.clone()) },
         { "name": "full", "spec": with(json!({ "construct": { "fields": output } })) },
@@ -185,7 +185,7 @@ fn nested_with_path_and_array_maps_are_repaired() {
     let each = json!({ "title": { "path": "$.t" }, "by": { "nested": { "mappings": { "n": { "path": "$.n" } } } } });
     let source = json!({ "server": "s", "tool": "t" });
     let tool = |name: &str, mappings: Value| json!({ "name": name, "source": source, "outputTransform": { "mappings": mappings } });
-    let found = registry_file(&file(json!([
+    let found = import_registry_file(&file(json!([
         tool(
             "object",
             json!({ "user": { "nested": { "path": "$.data.user", "mappings": {
@@ -221,7 +221,7 @@ fn nested_with_path_and_array_maps_are_repaired() {
 #[test]
 fn unsupported_members_are_explained() {
     let ops = json!([{ "extract": { "path": "$.r" } }, { "flatten": true }, { "wrap": { "field": "r" } }]);
-    let found = registry_file(&file(json!([
+    let found = import_registry_file(&file(json!([
         { "name": "t", "source": "s" },
         { "name": "maybe", "spec": { "pipeline": { "steps": [
             { "id": "a", "operation": { "tool": "t" }, "condition": { "field": "$.x", "op": "eq", "value": 1 } }] } } },
@@ -249,7 +249,7 @@ fn unsupported_members_are_explained() {
 /// Problems between entries are reported even if other entries are unreadable.
 #[test]
 fn all_problems_are_reported_in_one_run() {
-    let found = registry_file(&file(json!([
+    let found = import_registry_file(&file(json!([
         { "name": "unread", "version": "1.0.0", "spec": { "pipeline": { "steps": [{ "id": "a" }] } } },
         { "name": "user", "version": "1.0.0", "source": "s", "inputSchema": { "type": 7 },
             "depends": [{ "type": "tool", "name": "unread", "version": "1.0.0" }] },
@@ -266,7 +266,7 @@ fn all_problems_are_reported_in_one_run() {
 #[test]
 fn typed_references_to_schemas_become_references() {
     let typed = |version: Value| json!({ "type": "schema", "name": "Query", "version": version });
-    let found = registry_file(&json!({ "schemaVersion": "2.0",
+    let found = import_registry_file(&json!({ "schemaVersion": "2.0",
         "schemas": [{ "name": "Query", "version": "1.2.0", "schema": { "type": "object" } }],
         "tools": [{ "name": "t", "source": "s", "inputSchema": typed(json!("1.2.0")),
             "outputSchema": { "type": "object", "properties": { "q": typed(json!(null)) } } }],
@@ -293,8 +293,8 @@ fn repaired_compositions_need_no_second_repair() {
                 { "scatterGather": { "branches": ["t", { "operation": "t", "id": "x", "input": { "q": { "path": "$.q" } } }] } } }],
             "output": { "x": { "path": "$.q" } } } } },
     ]));
-    let once = registry_file(&file);
+    let once = import_registry_file(&file);
     accepted(&once);
-    let again = registry_file(&once.draft.to_value());
+    let again = import_registry_file(&once.draft.to_value());
     assert_eq!((lines(&again), &again.draft), (vec![], &once.draft));
 }

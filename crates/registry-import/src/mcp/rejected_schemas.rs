@@ -13,10 +13,10 @@ use registry_core::{
 use serde_json::Value;
 
 use super::schema::LEFT_OUT;
-use crate::{Repairs, factor::FIELDS};
+use crate::{Repairs, shared_schemas::FIELDS};
 
 /// The tools without the schemas that the registry would reject.
-pub(super) fn without_refused_schemas(
+pub(super) fn without_rejected_schemas(
     server: &Value,
     mut tools: Vec<Value>,
     pointers: &[String],

@@ -29,7 +29,7 @@ use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value};
 
 use super::{
-    Draft, Imported, Repairs, names, origins::Origins, repair::quoted, wording::worded_members,
+    Draft, Imported, Repairs, names, origins::Origins, repair::quoted, screening::screen_members,
 };
 
 /// The version of an entry that has none and is not referenced by another one.
@@ -45,7 +45,7 @@ struct Entry {
 }
 
 /// A file during its import.
-struct Loose<'a> {
+struct LenientFile<'a> {
     file: &'a Value,
     entries: BTreeMap<Kind, Vec<Entry>>,
     repairs: Repairs,
@@ -54,9 +54,9 @@ struct Loose<'a> {
 }
 
 /// Repairs a registry file of any version and lists the repairs.
-pub fn registry_file(file: &Value) -> Imported {
+pub fn import_registry_file(file: &Value) -> Imported {
     let (entries, explained) = (BTreeMap::new(), BTreeSet::new());
-    let mut loose = Loose { file, entries, repairs: Repairs::default(), explained };
+    let mut loose = LenientFile { file, entries, repairs: Repairs::default(), explained };
     loose.read();
     for kind in Kind::ALL {
         loose.shape(kind);
@@ -81,7 +81,7 @@ fn member_of(kind: Kind) -> &'static str {
     }
 }
 
-impl Loose<'_> {
+impl LenientFile<'_> {
     fn of(&self, kind: Kind) -> &[Entry] {
         self.entries.get(&kind).map_or(&[], Vec::as_slice)
     }
@@ -206,7 +206,7 @@ impl Loose<'_> {
     fn screen(&mut self) {
         for entry in self.entries.values_mut().flatten() {
             let mut found = Repairs::default();
-            entry.map = worded_members(&mut found, &entry.map, "");
+            entry.map = screen_members(&mut found, &entry.map, "");
             self.repairs.all_from(found, |at| existing(self.file, entry.origins.of(at)));
         }
     }
@@ -257,7 +257,7 @@ impl Loose<'_> {
             let unread: BTreeSet<_> = errors.iter().map(|(at, _)| entry_of(at)).collect();
             for kind in Kind::ALL {
                 let is_read = |i: usize| !unread.contains(&format!("/{}/{i}", member_of(kind)));
-                let entries = draft.of(kind).iter().enumerate();
+                let entries = draft.documents(kind).iter().enumerate();
                 let read = entries.filter(|(i, _)| is_read(*i));
                 let (indices, values): (Vec<_>, Vec<_>) = read.map(|(i, v)| (i, v.clone())).unzip();
                 *rest.of_mut(kind) = values;
@@ -304,7 +304,7 @@ fn unread_keys<'d>(
     let unread = |kind: Kind| {
         let read = read.get(&kind);
         let is_unread = move |i: &usize| read.is_some_and(|read| read.binary_search(i).is_err());
-        let entries = draft.of(kind).iter().enumerate().filter(move |(i, _)| is_unread(i));
+        let entries = draft.documents(kind).iter().enumerate().filter(move |(i, _)| is_unread(i));
         entries.filter_map(move |(_, entry)| {
             Some(format!("{kind}/{}@{}", entry["name"].as_str()?, entry["version"].as_str()?))
         })

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use registry_core::kind::Kind;
 use serde_json::{Map, Value, json};
 
-use super::{Entry, FIRST_VERSION, Loose, versions::listed};
+use super::{Entry, FIRST_VERSION, LenientFile, versions::listed};
 use crate::{names, repair::quoted};
 
 /// The tools that a server version provides, each with its versions.
@@ -115,7 +115,7 @@ impl Wanted<'_> {
     }
 }
 
-impl Loose<'_> {
+impl LenientFile<'_> {
     pub(super) fn callees(&self) -> Callees {
         let tools = self.of(Kind::Tool);
         let known: Vec<_> = tools.iter().filter_map(Callee::of).collect();

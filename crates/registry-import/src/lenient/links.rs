@@ -10,12 +10,12 @@ use registry_core::{
 };
 use serde_json::{Value, json};
 
-use super::{Entry, FIRST_VERSION, Loose, callee, existing};
+use super::{Entry, FIRST_VERSION, LenientFile, callee, existing};
 
 /// A name and a version.
 type NameVersion = (String, String);
 
-impl Loose<'_> {
+impl LenientFile<'_> {
     pub(super) fn link(&mut self) {
         self.add_servers();
         self.complete_provisions();
