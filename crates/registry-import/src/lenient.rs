@@ -56,20 +56,20 @@ struct LenientFile<'a> {
 /// Repairs a registry file of any version and lists the repairs.
 pub fn import_registry_file(file: &Value) -> Imported {
     let (entries, explained) = (BTreeMap::new(), BTreeSet::new());
-    let mut loose = LenientFile { file, entries, repairs: Repairs::default(), explained };
-    loose.read();
+    let mut lenient = LenientFile { file, entries, repairs: Repairs::default(), explained };
+    lenient.read();
     for kind in Kind::ALL {
-        loose.shape(kind);
+        lenient.shape(kind);
     }
-    loose.screen();
-    loose.give_versions();
-    loose.name_versions();
-    loose.remove_doubles();
-    loose.shape_specs();
-    loose.link();
-    let draft = loose.draft();
-    loose.say_what_is_left(&draft);
-    loose.repairs.of(draft)
+    lenient.screen();
+    lenient.give_versions();
+    lenient.name_versions();
+    lenient.remove_doubles();
+    lenient.shape_specs();
+    lenient.link();
+    let draft = lenient.draft();
+    lenient.say_what_is_left(&draft);
+    lenient.repairs.of(draft)
 }
 
 fn member_of(kind: Kind) -> &'static str {
@@ -82,11 +82,11 @@ fn member_of(kind: Kind) -> &'static str {
 }
 
 impl LenientFile<'_> {
-    fn of(&self, kind: Kind) -> &[Entry] {
+    fn entries(&self, kind: Kind) -> &[Entry] {
         self.entries.get(&kind).map_or(&[], Vec::as_slice)
     }
 
-    fn of_mut(&mut self, kind: Kind) -> &mut Vec<Entry> {
+    fn entries_mut(&mut self, kind: Kind) -> &mut Vec<Entry> {
         self.entries.entry(kind).or_default()
     }
 
@@ -190,7 +190,7 @@ impl LenientFile<'_> {
     fn read_entry(&mut self, kind: Kind, item: &Value, pointer: String) {
         match item {
             Value::Object(map) if !map.keys().all(|name| is_comment(name) || name == "comment") => {
-                self.of_mut(kind).push(Entry::new(map.clone(), pointer));
+                self.entries_mut(kind).push(Entry::new(map.clone(), pointer));
             }
             Value::Object(_) | Value::Null => {
                 self.repairs.made(pointer, "an entry that is only a comment", "it was left out");
@@ -216,7 +216,7 @@ impl LenientFile<'_> {
         for kind in Kind::ALL {
             let mut seen: BTreeMap<(String, String), Map<String, Value>> = BTreeMap::new();
             let mut kept = Vec::new();
-            for entry in std::mem::take(self.of_mut(kind)) {
+            for entry in std::mem::take(self.entries_mut(kind)) {
                 let Some(first) = seen.get(&entry.key()) else {
                     seen.insert(entry.key(), entry.map.clone());
                     kept.push(entry);
@@ -231,15 +231,15 @@ impl LenientFile<'_> {
                     self.repairs.needed(&entry.pointer, what, how);
                 }
             }
-            *self.of_mut(kind) = kept;
+            *self.entries_mut(kind) = kept;
         }
     }
 
     fn draft(&self) -> Draft {
         let mut draft = Draft::default();
         for kind in Kind::ALL {
-            let values = self.of(kind).iter().map(|entry| Value::Object(entry.map.clone()));
-            *draft.of_mut(kind) = values.collect();
+            let values = self.entries(kind).iter().map(|entry| Value::Object(entry.map.clone()));
+            *draft.documents_mut(kind) = values.collect();
         }
         draft
     }
@@ -260,7 +260,7 @@ impl LenientFile<'_> {
                 let entries = draft.documents(kind).iter().enumerate();
                 let read = entries.filter(|(i, _)| is_read(*i));
                 let (indices, values): (Vec<_>, Vec<_>) = read.map(|(i, v)| (i, v.clone())).unzip();
-                *rest.of_mut(kind) = values;
+                *rest.documents_mut(kind) = values;
                 places.insert(kind, indices);
             }
         }
@@ -289,7 +289,7 @@ impl LenientFile<'_> {
         let mut steps = pointer.splitn(4, '/').skip(1);
         let kind = steps.next().and_then(|list| list.parse::<Kind>().ok());
         let index = steps.next().and_then(|index| index.parse::<usize>().ok());
-        let entry = kind.zip(index).and_then(|(kind, index)| self.of(kind).get(index));
+        let entry = kind.zip(index).and_then(|(kind, index)| self.entries(kind).get(index));
         let Some(entry) = entry else { return pointer.to_owned() };
         let rest = steps.next().map(|rest| format!("/{rest}")).unwrap_or_default();
         existing(self.file, entry.origins.of(&rest))

@@ -117,7 +117,7 @@ impl Wanted<'_> {
 
 impl LenientFile<'_> {
     pub(super) fn callees(&self) -> Callees {
-        let tools = self.of(Kind::Tool);
+        let tools = self.entries(Kind::Tool);
         let known: Vec<_> = tools.iter().filter_map(Callee::of).collect();
         let mut taken: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         for tool in tools {
@@ -128,7 +128,7 @@ impl LenientFile<'_> {
             let versions = servers.entry(callee.server.clone()).or_default();
             versions.entry(callee.server_version.clone()).or_default();
         }
-        for server in self.of(Kind::Server) {
+        for server in self.entries(Kind::Server) {
             let versions = servers.entry(server.name().to_owned()).or_default();
             let known = versions.entry(server.version().to_owned()).or_default();
             let provides = server.map.get("provides").and_then(Value::as_array);

@@ -25,14 +25,14 @@ impl LenientFile<'_> {
 
     pub(super) fn add(&mut self, kind: Kind, entry: &Value, pointer: &str) {
         if let Value::Object(map) = entry {
-            self.of_mut(kind).push(Entry::new(map.clone(), pointer.to_owned()));
+            self.entries_mut(kind).push(Entry::new(map.clone(), pointer.to_owned()));
         }
     }
 
     /// The servers in the sources of tools, with the required upstream tools.
     fn sources(&self) -> BTreeMap<NameVersion, Vec<(String, usize)>> {
         let mut sources: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for (i, tool) in self.of(Kind::Tool).iter().enumerate() {
+        for (i, tool) in self.entries(Kind::Tool).iter().enumerate() {
             let Some(source) = tool.map.get("source") else { continue };
             let text = |name: &str| source[name].as_str().unwrap_or_default().to_owned();
             if Name::parse(Kind::Server, &text("server")).is_ok() {
@@ -44,12 +44,12 @@ impl LenientFile<'_> {
     }
 
     fn add_servers(&mut self) {
-        let known: BTreeSet<_> = self.of(Kind::Server).iter().map(Entry::key).collect();
+        let known: BTreeSet<_> = self.entries(Kind::Server).iter().map(Entry::key).collect();
         for ((name, version), tools) in self.sources() {
             if known.contains(&(name.clone(), version.clone())) {
                 continue;
             }
-            let named = self.of(Kind::Tool)[tools[0].1].origins.of("/source/server");
+            let named = self.entries(Kind::Tool)[tools[0].1].origins.of("/source/server");
             let pointer = existing(self.file, named);
             let what = format!("the server {name}@{version} is not in the file");
             self.repairs.made(&pointer, what, "it was added with the tools that name it");
@@ -60,8 +60,8 @@ impl LenientFile<'_> {
     /// Completes `provides` of every server with the tools that use it.
     fn complete_provisions(&mut self) {
         let (sources, known) = (self.sources(), self.known());
-        let keys: BTreeSet<_> = self.of(Kind::Tool).iter().map(Entry::key).collect();
-        let own: Vec<_> = self.of(Kind::Tool).iter().map(Entry::key).collect();
+        let keys: BTreeSet<_> = self.entries(Kind::Tool).iter().map(Entry::key).collect();
+        let own: Vec<_> = self.entries(Kind::Tool).iter().map(Entry::key).collect();
         let mut added = Vec::new();
         for server in self.entries.entry(Kind::Server).or_default() {
             let (key, at) = (server.key(), server.at("provides"));
@@ -98,9 +98,9 @@ impl LenientFile<'_> {
 
     /// Adds tools that servers provide and the file lacks.
     fn add_tools(&mut self) {
-        let mut known: BTreeSet<_> = self.of(Kind::Tool).iter().map(Entry::key).collect();
+        let mut known: BTreeSet<_> = self.entries(Kind::Tool).iter().map(Entry::key).collect();
         let mut missing = Vec::new();
-        for server in self.of(Kind::Server) {
+        for server in self.entries(Kind::Server) {
             let provides = server.map.get("provides").and_then(Value::as_array);
             for (i, provision) in provides.into_iter().flatten().enumerate() {
                 let text = |name: &str| provision[name].as_str().unwrap_or_default().to_owned();

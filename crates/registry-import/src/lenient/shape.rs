@@ -49,7 +49,7 @@ impl LenientFile<'_> {
     /// Gives all entries of a kind the shape of that kind.
     pub(super) fn shape(&mut self, kind: Kind) {
         let mut shaped = Vec::new();
-        for mut entry in std::mem::take(self.of_mut(kind)) {
+        for mut entry in std::mem::take(self.entries_mut(kind)) {
             entry.map.retain(|name, value| !is_comment(name) && !value.is_null());
             let repairs = &mut self.repairs;
             entry.shape_metadata(repairs);
@@ -65,7 +65,7 @@ impl LenientFile<'_> {
                 shaped.push(entry);
             }
         }
-        *self.of_mut(kind) = shaped;
+        *self.entries_mut(kind) = shaped;
     }
 }
 

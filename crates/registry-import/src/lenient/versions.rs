@@ -50,7 +50,7 @@ impl LenientFile<'_> {
     pub(super) fn known(&self) -> Known {
         let mut known = Known::default();
         for kind in Kind::ALL {
-            for entry in self.of(kind) {
+            for entry in self.entries(kind) {
                 known.add(kind, entry.name(), entry.version());
             }
         }
@@ -84,14 +84,14 @@ impl LenientFile<'_> {
     fn wanted(&self) -> Known {
         let mut wanted = Known::default();
         let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
-        for server in self.of(Kind::Server) {
+        for server in self.entries(Kind::Server) {
             for provision in
                 server.map.get("provides").and_then(Value::as_array).into_iter().flatten()
             {
                 wanted.add(Kind::Tool, &text(provision, "tool"), &text(provision, "version"));
             }
         }
-        for tool in self.of(Kind::Tool) {
+        for tool in self.entries(Kind::Tool) {
             if let Some(source) = tool.map.get("source") {
                 wanted.add(Kind::Server, &text(source, "server"), &text(source, "serverVersion"));
             }
