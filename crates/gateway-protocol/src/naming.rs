@@ -62,7 +62,7 @@ impl Prefix {
 
     /// The URI or URI template of a resource for callers. `None`: the name would be ambiguous.
     pub fn uri<'a>(&self, uri: &'a str) -> Option<Cow<'a, str>> {
-        let place = Place::of(uri);
+        let place = Place::parse(uri);
         if !self.0.is_empty() {
             return Some(format!("{}{}{URI}{}", place.before, self.0, place.rest).into());
         }
@@ -82,7 +82,7 @@ pub fn prompt(known: &str) -> (&str, &str) {
 
 /// Splits a caller's URI into the prefix and the target's own URI.
 pub fn uri(known: &str) -> (&str, Cow<'_, str>) {
-    let place = Place::of(known);
+    let place = Place::parse(known);
     match place.marked().find(URI) {
         Some(end) => {
             let own = &place.rest[end + 1..];
@@ -103,7 +103,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn of(uri: &'a str) -> Self {
+    fn parse(uri: &'a str) -> Self {
         match uri.strip_prefix(INTERFACE) {
             Some(rest) => Self { before: INTERFACE, rest },
             None => Self { before: "", rest: uri },
@@ -127,7 +127,7 @@ impl Interfaces {
         let mut owners: BTreeMap<Box<str>, Option<Prefix>> = BTreeMap::new();
         for (prefix, uri) in all {
             // Such a URI would be mistaken for one with a prefix.
-            if Place::of(uri).marked().contains(URI) {
+            if Place::parse(uri).marked().contains(URI) {
                 continue;
             }
             owners

@@ -49,7 +49,7 @@ impl PartialEq for Features {
 }
 
 impl Features {
-    pub(super) fn of(about: UpstreamInfo, prefix: Prefix) -> Self {
+    pub(super) fn new(about: UpstreamInfo, prefix: Prefix) -> Self {
         let supports_tasks = about.capabilities.supports_tasks();
         Self { about, supports_tasks, prefix: Some(prefix), ..Self::default() }
     }
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn definition_names_have_the_target_prefix() {
-        let of = |prefix: &str| Features::of(UpstreamInfo::default(), Prefix::parse(prefix).unwrap());
+        let of = |prefix: &str| Features::new(UpstreamInfo::default(), Prefix::parse(prefix).unwrap());
         let mut features = of("docs");
         let page = raw(r#"{"prompts":[{"title":"T","name":"a"},{"x":1},5],"nextCursor":"n"}"#);
         let next = features.add_page(Catalogue::Prompts, &page).unwrap();

@@ -73,7 +73,7 @@ pub fn import_agent(card: &Value, options: &AgentImportOptions) -> Imported {
     let origins = Origins::default();
     let mut card = Card { is_live: true, repairs, rest: json!({}), origins };
     let agents = card.live(said.unwrap_or_default(), options).into_iter().collect();
-    card.repairs.of(Draft { agents, ..Draft::default() })
+    card.repairs.into_result(Draft { agents, ..Draft::default() })
 }
 
 /// Imports an entry of a registry file, without its name and version. `rest` is in its
@@ -224,7 +224,7 @@ impl Card {
             } else {
                 "`metadata` was left out"
             };
-            self.repairs.needed(self.origins.of(&found.pointer), found.message.clone(), how);
+            self.repairs.needed(self.origins.origin(&found.pointer), found.message.clone(), how);
         }
         self.check_schemas(agent);
     }
@@ -236,7 +236,7 @@ impl Card {
         let proposed = Proposed::Register(Arc::new(document));
         for found in plan(&nothing, &[proposed]).diagnostics {
             if found.code == Code::SchemaInvalid {
-                let at = self.origins.of(&found.pointer);
+                let at = self.origins.origin(&found.pointer);
                 self.repairs.needed(at, found.message, found.help.unwrap_or_default());
             }
         }

@@ -69,7 +69,7 @@ pub fn import_registry_file(file: &Value) -> Imported {
     lenient.link();
     let draft = lenient.draft();
     lenient.say_what_is_left(&draft);
-    lenient.repairs.of(draft)
+    lenient.repairs.into_result(draft)
 }
 
 fn member_of(kind: Kind) -> &'static str {
@@ -207,7 +207,7 @@ impl LenientFile<'_> {
         for entry in self.entries.values_mut().flatten() {
             let mut found = Repairs::default();
             entry.map = screen_members(&mut found, &entry.map, "");
-            self.repairs.all_from(found, |at| existing(self.file, entry.origins.of(at)));
+            self.repairs.all_from(found, |at| existing(self.file, entry.origins.origin(at)));
         }
     }
 
@@ -292,7 +292,7 @@ impl LenientFile<'_> {
         let entry = kind.zip(index).and_then(|(kind, index)| self.entries(kind).get(index));
         let Some(entry) = entry else { return pointer.to_owned() };
         let rest = steps.next().map(|rest| format!("/{rest}")).unwrap_or_default();
-        existing(self.file, entry.origins.of(&rest))
+        existing(self.file, entry.origins.origin(&rest))
     }
 }
 

@@ -108,7 +108,7 @@ pub fn import_server(live: &LiveServer, options: &ServerImportOptions) -> Import
     let info = Value::Object(info.unwrap_or_default());
     let version = version(&info, options, &mut repairs);
     let Some(server) = name(&info, options, &mut repairs) else {
-        return repairs.of(Draft::default());
+        return repairs.into_result(Draft::default());
     };
     let mut common = Common { server, version, naming: options.naming.clone(), repairs };
     let (tools, pointers): (Vec<_>, Vec<_>) = common.tools(live).into_iter().unzip();
@@ -125,7 +125,7 @@ pub fn import_server(live: &LiveServer, options: &ServerImportOptions) -> Import
     } else {
         SharedSchemas { tools, schemas: Vec::new() }
     };
-    common.repairs.of(Draft { schemas, servers: vec![server], tools, agents: Vec::new() })
+    common.repairs.into_result(Draft { schemas, servers: vec![server], tools, agents: Vec::new() })
 }
 
 fn version(info: &Value, options: &ServerImportOptions, repairs: &mut Repairs) -> Version {

@@ -17,7 +17,7 @@ impl Origins {
     /// Records that a place and everything below it was moved.
     pub(super) fn moved(&mut self, to: impl Into<String>, from: impl Into<String>) {
         let (to, from) = (to.into(), from.into());
-        if self.of(&to) != from {
+        if self.origin(&to) != from {
             self.0.insert(to, from);
         }
     }
@@ -33,14 +33,14 @@ impl Origins {
 
     /// Adds the places of a result derived from this one.
     pub(super) fn join(&mut self, later: Self) {
-        let places: Vec<_> = later.0.into_iter().map(|(to, from)| (to, self.of(&from))).collect();
+        let places: Vec<_> = later.0.into_iter().map(|(to, from)| (to, self.origin(&from))).collect();
         for (to, from) in places {
             self.moved(to, from);
         }
     }
 
     /// The origin of a place.
-    pub(super) fn of(&self, pointer: &str) -> String {
+    pub(super) fn origin(&self, pointer: &str) -> String {
         let mut end = pointer.len();
         loop {
             let (above, below) = pointer.split_at(end);

@@ -123,7 +123,7 @@ impl Repairs {
     }
 
     /// Builds the result of an import, with the repairs for review first.
-    pub(crate) fn of(mut self, draft: Draft) -> Imported {
+    pub(crate) fn into_result(mut self, draft: Draft) -> Imported {
         self.needed.append(&mut self.made);
         Imported { draft, repairs: self.needed, unlisted: self.unlisted }
     }

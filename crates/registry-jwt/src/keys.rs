@@ -51,7 +51,7 @@ impl Source {
             return Err(format!("the key set exceeds {BYTES} bytes"));
         }
         let set: JwkSet = serde_json::from_slice(&bytes).map_err(|e| format!("no JWKS: {e}"))?;
-        Ok(Keys(set.keys.iter().filter_map(Key::of).take(KEYS).collect()))
+        Ok(Keys(set.keys.iter().filter_map(Key::parse).take(KEYS).collect()))
     }
 }
 
@@ -80,7 +80,7 @@ struct Key {
 }
 
 impl Key {
-    fn of(jwk: &Jwk) -> Option<Self> {
+    fn parse(jwk: &Jwk) -> Option<Self> {
         if !matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature)) {
             return None;
         }

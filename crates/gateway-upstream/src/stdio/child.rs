@@ -54,7 +54,7 @@ impl<T: Into<Arc<str>>> From<T> for End {
 }
 
 impl End {
-    fn of(status: ExitStatus) -> Self {
+    fn from_status(status: ExitStatus) -> Self {
         let remedy = match (status.code(), status.signal()) {
             (Some(127), _) => "install the program, or correct `stdio.command`",
             (Some(126), _) => "make `stdio.command` an executable file",
@@ -123,7 +123,7 @@ impl Child {
     pub(super) async fn ended(&mut self) -> End {
         // Waits only for the child itself; `end` kills its remaining descendants.
         match self.process.inner_mut().wait().await {
-            Ok(status) => End::of(status),
+            Ok(status) => End::from_status(status),
             Err(error) => format!("the process was lost: {error}").into(),
         }
     }

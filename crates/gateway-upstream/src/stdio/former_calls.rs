@@ -33,7 +33,7 @@ pub(super) enum Caller {
 }
 
 impl Caller {
-    pub(super) fn of(request: &Request<'_>) -> Self {
+    pub(super) fn from_request(request: &Request<'_>) -> Self {
         let context = request.context;
         let name = context.caller.as_ref().or(request.quota_key.as_ref());
         match (name, &context.session) {

@@ -149,7 +149,7 @@ impl Questions {
         let limit = request.timeout.unwrap_or(self.limit);
         let mut asker = Asker {
             tool: tool.into(),
-            caller: Caller::of(request),
+            caller: Caller::from_request(request),
             role,
             has_asked: false,
             turn: None,

@@ -60,7 +60,7 @@ impl Habits {
     /// Records a question, with or without the progress token of its call.
     pub(super) fn has_asked(&self, tool: &str, has_token: bool) {
         let habit = if has_token { Habit::Correlates } else { Habit::Asks };
-        let known = self.of(tool);
+        let known = self.get(tool);
         if known != Some(habit) && known != Some(Habit::Asks) {
             self.learn(tool, habit);
         }
@@ -68,14 +68,14 @@ impl Habits {
 
     /// Records that a tool may have asked without a progress token, unless more is known of it.
     pub(super) fn may_ask(&self, tool: &str) {
-        if self.of(tool).is_none() {
+        if self.get(tool).is_none() {
             self.learn(tool, Habit::Asks);
         }
     }
 
     /// Whether the tool asks without a progress token.
     pub(super) fn asks(&self, tool: &str) -> bool {
-        self.of(tool) == Some(Habit::Asks)
+        self.get(tool) == Some(Habit::Asks)
     }
 
     fn learn(&self, tool: &str, habit: Habit) {
@@ -83,7 +83,7 @@ impl Habits {
         self.changed.send_replace(());
     }
 
-    fn of(&self, tool: &str) -> Option<Habit> {
+    fn get(&self, tool: &str) -> Option<Habit> {
         self.lock().get(tool).copied()
     }
 
@@ -180,7 +180,7 @@ impl Turns {
     }
 
     fn is_free(&self, tool: &str) -> bool {
-        matches!(self.habits.of(tool), Some(Habit::Quiet | Habit::Correlates))
+        matches!(self.habits.get(tool), Some(Habit::Quiet | Habit::Correlates))
     }
 
     /// Waits for the turn while the tool needs one.
@@ -193,7 +193,7 @@ impl Turns {
         let mut changed = self.habits.changed.subscribe();
         let mut turn = Box::pin(Arc::clone(&self.one).acquire_owned());
         loop {
-            let habit = self.habits.of(tool);
+            let habit = self.habits.get(tool);
             if self.is_free(tool) {
                 return Ok(None);
             }

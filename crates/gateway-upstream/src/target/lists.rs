@@ -82,7 +82,7 @@ impl Target {
     async fn fetch(&self) -> Result<(Tools, Features), Error> {
         let mut tools = Tools::default();
         self.fetch_pages(Catalogue::Tools, |page| tools.add_page(page)).await?;
-        let mut features = Features::of(self.link.about(), self.prefix.clone());
+        let mut features = Features::new(self.link.about(), self.prefix.clone());
         for (what, capability) in [
             (Catalogue::Prompts, "prompts"),
             (Catalogue::Resources, "resources"),

@@ -22,7 +22,7 @@ impl Entry {
             let own = self.map.get_mut("metadata").and_then(Value::as_object_mut);
             let rest = own.and_then(|metadata| metadata.remove("card"));
             let (made, found, origins) = entry(said, rest.unwrap_or_else(|| json!({})));
-            repairs.all_from(found, |pointer| self.origins.of(pointer));
+            repairs.all_from(found, |pointer| self.origins.origin(pointer));
             self.origins.join(origins);
             self.put_made(made, title);
         }
@@ -75,7 +75,7 @@ impl Entry {
             repairs.needed(self.at("capabilities"), what, how);
             return;
         };
-        let own = own.into_iter().map(|(at, dependency)| (self.origins.of(&at), dependency));
+        let own = own.into_iter().map(|(at, dependency)| (self.origins.origin(&at), dependency));
         let all = own.chain(depends).collect();
         *place = self.origins.list(&to, all).into();
         let what = "an agent's dependencies are in an extension of its capabilities";

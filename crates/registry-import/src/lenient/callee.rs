@@ -63,7 +63,7 @@ pub(super) struct Unclear {
 }
 
 impl Callee {
-    fn of(tool: &Entry) -> Option<Self> {
+    fn parse(tool: &Entry) -> Option<Self> {
         let source = tool.map.get("source")?;
         let is_changed = source.get("defaults").is_some()
             || source.get("hideFields").is_some()
@@ -118,7 +118,7 @@ impl Wanted<'_> {
 impl LenientFile<'_> {
     pub(super) fn callees(&self) -> Callees {
         let tools = self.entries(Kind::Tool);
-        let known: Vec<_> = tools.iter().filter_map(Callee::of).collect();
+        let known: Vec<_> = tools.iter().filter_map(Callee::parse).collect();
         let mut taken: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         for tool in tools {
             taken.entry(tool.name().to_owned()).or_default().insert(tool.version().to_owned());
@@ -281,7 +281,7 @@ pub(super) struct Call {
 
 impl Call {
     /// Returns `None` if the operation names no tool.
-    pub(super) fn of(operation: &Map<String, Value>, at: &str) -> Option<Self> {
+    pub(super) fn parse(operation: &Map<String, Value>, at: &str) -> Option<Self> {
         let tool = operation.get("tool")?;
         let name = tool.as_str().or_else(|| tool.get("name")?.as_str())?.to_owned();
         let said = MEMBERS.iter().filter_map(|member| {

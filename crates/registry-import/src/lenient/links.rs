@@ -49,7 +49,7 @@ impl LenientFile<'_> {
             if known.contains(&(name.clone(), version.clone())) {
                 continue;
             }
-            let named = self.entries(Kind::Tool)[tools[0].1].origins.of("/source/server");
+            let named = self.entries(Kind::Tool)[tools[0].1].origins.origin("/source/server");
             let pointer = existing(self.file, named);
             let what = format!("the server {name}@{version} is not in the file");
             self.repairs.made(&pointer, what, "it was added with the tools that name it");
@@ -106,7 +106,7 @@ impl LenientFile<'_> {
                 let text = |name: &str| provision[name].as_str().unwrap_or_default().to_owned();
                 let key = (text("tool"), text("version"));
                 if Name::parse(Kind::Tool, &key.0).is_ok() && known.insert(key.clone()) {
-                    let pointer = existing(self.file, server.origins.of(&format!("/provides/{i}")));
+                    let pointer = existing(self.file, server.origins.origin(&format!("/provides/{i}")));
                     missing.push((key, server.key(), pointer));
                 }
             }
@@ -151,7 +151,7 @@ impl LenientFile<'_> {
                 let newest = known.newest(kind, name);
                 let version = newest.map_or(FIRST_VERSION.to_owned(), |(v, _)| v.to_string());
                 if newest.is_some_and(|(_, is_only)| !is_only) {
-                    let at = existing(self.file, tool.origins.of(&format!("/spec{pointer}")));
+                    let at = existing(self.file, tool.origins.origin(&format!("/spec{pointer}")));
                     let what = format!("a step calls {kind}/{name} without a version");
                     let how = format!(
                         "{version} is in `depends`; the file has {}",

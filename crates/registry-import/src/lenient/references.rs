@@ -37,7 +37,7 @@ impl LenientFile<'_> {
                     Kind::Agent => finder.agent(&mut entry.map),
                 }
                 let found = finder.repairs;
-                self.repairs.all_from(found, |at| existing(self.file, entry.origins.of(at)));
+                self.repairs.all_from(found, |at| existing(self.file, entry.origins.origin(at)));
             }
         }
     }
@@ -196,7 +196,7 @@ impl Finder<'_> {
 
     fn depends(&mut self, depends: &mut Vec<Value>, at: &str) {
         let items = std::mem::take(depends).into_iter().enumerate();
-        let placed = items.map(|(i, item)| (self.origins.of(&format!("{at}/{i}")), item));
+        let placed = items.map(|(i, item)| (self.origins.origin(&format!("{at}/{i}")), item));
         let (schemas, mut all): (Vec<_>, Vec<_>) =
             placed.partition(|(_, item)| item["type"] == "schema");
         let kept = all.len();

@@ -72,7 +72,7 @@ impl LenientFile<'_> {
 impl Entry {
     /// The pointer to a field in the file.
     pub(super) fn at(&self, field: &str) -> String {
-        self.origins.of(&pointer_join("", field))
+        self.origins.origin(&pointer_join("", field))
     }
 
     /// Renames a field, unless the new name exists.

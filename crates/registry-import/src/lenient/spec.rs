@@ -54,13 +54,13 @@ impl LenientFile<'_> {
             if !depends.is_empty() && tool.map.get("depends").is_none_or(Value::is_array) {
                 tool.map.insert("depends".to_owned(), depends.into());
             }
-            let place = |at: &str| existing(self.file, tool.origins.of(at));
+            let place = |at: &str| existing(self.file, tool.origins.origin(at));
             let explained = explained.iter().map(String::as_str);
             self.explained.extend(repairs.needed_at().chain(explained).map(place));
             self.repairs.all_from(repairs, place);
             for (_, at) in &mut callees.added {
                 if at.starts_with("/spec") {
-                    *at = existing(self.file, tool.origins.of(at));
+                    *at = existing(self.file, tool.origins.origin(at));
                 }
             }
         }
@@ -138,7 +138,7 @@ impl Shaper<'_> {
             saga.remove("timeout");
             saga.insert("timeoutMs".to_owned(), milliseconds.into());
             self.origins
-                .moved(format!("{at}/timeoutMs"), self.origins.of(&format!("{at}/timeout")));
+                .moved(format!("{at}/timeoutMs"), self.origins.origin(&format!("{at}/timeout")));
             let how = format!("it is `timeoutMs`: {milliseconds}");
             self.repairs.made(format!("{at}/timeoutMs"), "`timeout` of a `saga`", how);
         }
@@ -160,7 +160,7 @@ impl Shaper<'_> {
         if !scatter.contains_key("targets")
             && let Some(branches) = scatter.remove("branches")
         {
-            let from = self.origins.of(&format!("{at}/branches"));
+            let from = self.origins.origin(&format!("{at}/branches"));
             self.origins.moved(format!("{at}/targets"), from);
             self.repairs.made(
                 format!("{at}/targets"),
@@ -254,7 +254,7 @@ impl Shaper<'_> {
         if let Some(name) = pattern_of(map) {
             let what = format!("`{name}` as an operation");
             self.repairs.made(at, what, "it is in `pattern`");
-            self.origins.moved(format!("{at}/pattern"), self.origins.of(at));
+            self.origins.moved(format!("{at}/pattern"), self.origins.origin(at));
             let pattern = Value::Object(std::mem::take(map));
             map.insert("pattern".to_owned(), pattern);
             self.spec(&mut map["pattern"], &format!("{at}/pattern"), depth + 1);
@@ -263,7 +263,7 @@ impl Shaper<'_> {
             let mut agent = Value::Object(std::mem::take(map));
             self.repairs.made(at, "a reference as an operation", "it is in `agent`");
             self.version_of_agent(&mut agent, at);
-            self.origins.moved(format!("{at}/agent"), self.origins.of(at));
+            self.origins.moved(format!("{at}/agent"), self.origins.origin(at));
             map.insert("agent".to_owned(), agent);
         } else if is_call {
             map.remove("type");
@@ -271,7 +271,7 @@ impl Shaper<'_> {
                 map.remove("arguments");
             }
             self.repairs.made(at, "a call as an operation", "it is in `tool`");
-            self.origins.moved(format!("{at}/tool"), self.origins.of(at));
+            self.origins.moved(format!("{at}/tool"), self.origins.origin(at));
             let tool = Value::Object(std::mem::take(map));
             map.insert("tool".to_owned(), tool);
             self.tool(map, at);
@@ -281,7 +281,7 @@ impl Shaper<'_> {
     /// A tool call, which may name a server and versions. An ambiguous call stays unchanged, so
     /// that the registry rejects it.
     fn tool(&mut self, operation: &mut Map<String, Value>, at: &str) {
-        let Some(call) = Call::of(operation, at) else { return };
+        let Some(call) = Call::parse(operation, at) else { return };
         let Some(place) = call.places().next().map(str::to_owned) else { return };
         match self.callee(&call, &place) {
             Ok(name) => callee::write(operation, &name),
@@ -343,7 +343,7 @@ impl Shaper<'_> {
             return Err(Unclear { what, how: how.to_owned() });
         }
         let to = format!("/depends/{}", self.depends.len());
-        self.origins.moved(to, self.origins.of(place));
+        self.origins.moved(to, self.origins.origin(place));
         self.depends.push(new);
         Ok(())
     }
@@ -395,7 +395,7 @@ impl Shaper<'_> {
         }
         self.repairs.made(at, "an object of bindings", "it is in `construct.fields`");
         let to = format!("{at}/construct/fields");
-        self.origins.moved(&to, self.origins.of(at));
+        self.origins.moved(&to, self.origins.origin(at));
         let mut fields = std::mem::take(map);
         for (name, field) in &mut fields {
             rooted(field);
@@ -420,7 +420,7 @@ impl Shaper<'_> {
                 .collect();
             let operation = json!({ "pattern": { "schemaMap": { "mappings": mappings } } });
             let input = json!({ "construct": { "fields": fields } });
-            self.origins.moved(format!("{at}/steps/{}", steps.len()), self.origins.of(&place));
+            self.origins.moved(format!("{at}/steps/{}", steps.len()), self.origins.origin(&place));
             steps.push(json!({ "id": "output", "operation": operation, "input": input }));
             pipeline.remove("output");
             let how = "a last step `output` makes that object; a field without a value is null";

@@ -99,7 +99,7 @@ impl Entry {
         }
         for (from, to) in [("target", "server"), ("version", "serverVersion")] {
             let Some(value) = source.remove(from) else { continue };
-            let at = self.origins.of(&format!("/source/{from}"));
+            let at = self.origins.origin(&format!("/source/{from}"));
             if source.get(to).is_none_or(|said| *said == value) {
                 repairs.made(&at, format!("`{from}` is written `{to}`"), "it was renamed");
                 source.insert(to.to_owned(), value);
