@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use gateway_protocol::jsonrpc::{Limits, Message, Outcome, parse};
+use gateway_protocol::jsonrpc::{Limits, Message, ResponsePayload, parse};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -18,8 +18,8 @@ fuzz_target!(|data: &[u8]| {
         Message::Request(request) => assert_eq!(value["method"], *request.method),
         Message::Notification(notification) => assert_eq!(value["method"], *notification.method),
         Message::Response(response) => match response.outcome {
-            Outcome::Result(_) => assert!(value.get("result").is_some()),
-            Outcome::Error(error) => assert_eq!(value["error"]["code"], error.code),
+            ResponsePayload::Result(_) => assert!(value.get("result").is_some()),
+            ResponsePayload::Error(error) => assert_eq!(value["error"]["code"], error.code),
         },
     }
 });

@@ -14,8 +14,8 @@ pub use self::{
 };
 use super::routing::TargetId;
 
-/// The reason why a call has no result. [`Error::may_have_run`] tells whether the tool may have
-/// run.
+/// The reason why a call has no result. [`Error::may_have_run`] returns whether the tool may
+/// have run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No target serves the registered server.
@@ -116,7 +116,7 @@ pub enum Error {
     },
 }
 
-/// The phase in which a time limit passed.
+/// The phase of a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// The connection, or the handshake that negotiates the protocol version.

@@ -19,7 +19,7 @@ use tower::Service;
 
 use crate::Addresses;
 
-/// Metadata services of clouds, besides the link-local ones.
+/// Metadata services of clouds, other than the link-local ones.
 const METADATA: [IpAddr; 5] = [
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),

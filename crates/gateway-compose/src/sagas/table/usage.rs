@@ -2,7 +2,7 @@
 
 /// Maximum number of open sagas.
 pub(super) const MAX_OPEN: usize = 10_000;
-/// JournalSize of their inputs and results from which no saga starts, in bytes.
+/// Maximum size of their inputs and results, in bytes; beyond it no saga starts.
 pub(super) const MAX_OPEN_BYTES: usize = 256 * 1024 * 1024;
 /// One caller may use this fraction of both limits.
 pub(super) const CALLER_FRACTION: usize = 4;
