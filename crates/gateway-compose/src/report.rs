@@ -47,7 +47,7 @@ pub struct DroppedTarget {
     pub message: String,
 }
 
-/// EntryKind became of a saga.
+/// A saga that ended.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SagaReport {
@@ -132,7 +132,7 @@ impl Report {
         }
     }
 
-    /// EntryKind became of a saga.
+    /// Reports a saga that ended.
     pub(super) fn saga(&self, step: &str, end: &SagaEnd) {
         let SagaEnd { status, failed_step, steps, .. } = end.clone();
         let mut steps_so_far = self.lock();

@@ -44,7 +44,7 @@ pub(super) struct Run {
     finished: Arc<AtomicU32>,
     /// Maximum size of a result, in bytes.
     response_bytes: usize,
-    /// CompositionState reservation for the values of the innermost pattern.
+    /// Memory reservation for the values of the innermost pattern.
     values: Option<Arc<BufferReservation>>,
 }
 

@@ -239,7 +239,7 @@ struct Scripted {
     released: Arc<Notify>,
 }
 
-/// A call in progress. DroppedTarget before its end, it is cancelled.
+/// A call in progress. Dropping it before its end cancels it.
 struct Running(Scripted, bool);
 
 impl Drop for Running {

@@ -101,7 +101,7 @@ impl Features {
         &self.about.capabilities
     }
 
-    /// Adds a page of a list and returns the cursor of the next one. FeatureEntries without an unambiguous
+    /// Adds a page of a list and returns the cursor of the next one. Entries without an unambiguous
     /// name are dropped.
     pub(super) fn add_page(
         &mut self,

@@ -1,7 +1,7 @@
 //! Resumes an event stream with `GET` and `Last-Event-ID` (2025-11-25, basic/transports,
 //! resumability). The modern era has no resumption.
 //!
-//! SingleFlight are not counted: the time limit of the request ends them.
+//! Attempts are not counted: the time limit of the request ends them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! LimitReached and failing upstreams: queue limits, the circuit breaker, and retries.
+//! Overloaded and failing upstreams: queue limits, the circuit breaker, and retries.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
