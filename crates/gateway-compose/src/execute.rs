@@ -39,7 +39,7 @@ pub async fn execute(
     let run = Run::new(call);
     let outcome = run.pattern(run.plan.spec(), "", input).await;
     let steps = run.report.finish();
-    let reserve = |bytes| buffered.as_ref().map_or(Ok(()), |buffered| buffered.grow(bytes));
+    let reserve = |bytes| buffered.as_ref().map_or(Ok(()), |buffered| buffered.reserve(bytes));
     (outcome.and_then(|value| to_result(&value, max_bytes, reserve)), steps)
 }
 

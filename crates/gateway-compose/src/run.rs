@@ -72,7 +72,7 @@ impl Run {
 
     /// Reserves memory for a value until the innermost pattern ends.
     pub(super) fn reserve(&self, bytes: usize) -> Result<(), QuotaExceeded> {
-        self.values.as_ref().map_or(Ok(()), |values| values.grow(bytes))
+        self.values.as_ref().map_or(Ok(()), |values| values.reserve(bytes))
     }
 
     /// Returns this run inside a saga.

@@ -61,15 +61,15 @@ impl BufferReservation {
     }
 
     /// Reserves more bytes. Fails if the quota of the caller or the total is used up.
-    pub fn grow(&self, bytes: usize) -> Result<(), QuotaExceeded> {
+    pub fn reserve(&self, bytes: usize) -> Result<(), QuotaExceeded> {
         let what = QuotaKind::Buffers;
         let mut held = self.of.held();
         let own = held.per_caller.get(&self.key).copied().unwrap_or_default() + bytes;
         if own > self.most / 4 {
-            return Err(QuotaExceeded::PerCaller { what, most: self.most / 4 });
+            return Err(QuotaExceeded::PerCaller { kind: what, limit: self.most / 4 });
         }
         if held.total + bytes > self.most {
-            return Err(QuotaExceeded::Total { what, most: self.most });
+            return Err(QuotaExceeded::Total { kind: what, limit: self.most });
         }
         held.total += bytes;
         held.per_caller.insert(self.key.clone(), own);
@@ -103,17 +103,17 @@ mod tests {
         let buffers = Arc::new(BufferPool::default());
         let of = |name: &str| buffers.open(Some(name.into()), 400);
         let (one, again, other) = (of("a"), of("a"), of("b"));
-        one.grow(60).unwrap();
-        again.grow(40).unwrap();
+        one.reserve(60).unwrap();
+        again.reserve(40).unwrap();
         let what = QuotaKind::Buffers;
-        assert_eq!(again.grow(1).unwrap_err(), QuotaExceeded::PerCaller { what, most: 100 });
-        other.grow(100).unwrap();
+        assert_eq!(again.reserve(1).unwrap_err(), QuotaExceeded::PerCaller { kind: what, limit: 100 });
+        other.reserve(100).unwrap();
         let rest = [of("c"), of("d")];
-        assert!(rest.iter().total(|rest| rest.grow(100).is_ok()));
-        assert_eq!(of("e").grow(1).unwrap_err(), QuotaExceeded::Total { what, most: 400 });
+        assert!(rest.iter().total(|rest| rest.reserve(100).is_ok()));
+        assert_eq!(of("e").reserve(1).unwrap_err(), QuotaExceeded::Total { kind: what, limit: 400 });
         drop(one);
-        of("e").grow(1).unwrap();
-        again.grow(1).unwrap();
+        of("e").reserve(1).unwrap();
+        again.reserve(1).unwrap();
         drop((again, other, rest));
         assert!(buffers.total() == 0 && buffers.held().per_caller.is_empty());
     }
@@ -122,11 +122,11 @@ mod tests {
     fn part_counts_for_caller_until_dropped() {
         let buffers = Arc::new(BufferPool::default());
         let whole = buffers.open(Some("a".into()), 400);
-        whole.grow(60).unwrap();
+        whole.reserve(60).unwrap();
         let part = whole.part();
-        part.grow(40).unwrap();
-        assert!(whole.grow(1).is_err());
+        part.reserve(40).unwrap();
+        assert!(whole.reserve(1).is_err());
         drop(part);
-        whole.grow(40).unwrap();
+        whole.reserve(40).unwrap();
     }
 }

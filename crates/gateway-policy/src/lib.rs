@@ -18,11 +18,11 @@ pub use self::{
     identity::{AuthMethod, CallerIdentity, AgentReference},
     outcome::CallOutcome,
     permit::{
-        Authorized, Denial, Facts, Finding, Permit, StaleCatalog, Standing, authorize,
+        Authorized, Denial, Facts, PolicyFinding, Permit, StaleCatalog, Standing, authorize,
         authorize_composition, check_standing, format_age,
     },
     rules::{ValidationRules, ValidationModes, ToolSelector, ToolValidation},
     quota::{QuotaExceeded, QuotaKey, QuotaKind, QuotaGuard, Quotas},
     subject::SubjectToken,
-    validation::{Access, Mode, RuntimeValidation},
+    validation::{Access, ValidationMode, RuntimeValidation},
 };

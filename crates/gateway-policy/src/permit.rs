@@ -50,7 +50,7 @@ pub struct Authorized {
     /// The permission to call the upstream.
     pub permit: Permit,
     /// A violation that the policy lets pass.
-    pub finding: Option<Finding>,
+    pub finding: Option<PolicyFinding>,
 }
 
 /// Authorizes a request to an upstream. `subject` is the upstream's name of the called tool, prompt,
@@ -65,7 +65,7 @@ pub fn authorize(
 }
 
 /// Authorizes the call of a composition. Its steps are authorized one by one.
-pub fn authorize_composition(facts: Facts) -> Result<Option<Finding>, Denial> {
+pub fn authorize_composition(facts: Facts) -> Result<Option<PolicyFinding>, Denial> {
     // The age of the catalog comes after the standing, so that the denial reveals nothing about
     // tools that are hidden from the caller.
     let finding = check_standing(facts.policy, facts.standing)?;
@@ -95,14 +95,14 @@ pub enum Standing {
 
 /// A violation that the policy lets pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finding {
+pub enum PolicyFinding {
     /// The agent did not declare the tool.
     UndeclaredDependency,
     /// The caller is not registered.
     UnknownCaller,
 }
 
-impl Finding {
+impl PolicyFinding {
     /// The name in audit and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -171,7 +171,7 @@ impl Denial {
 }
 
 /// Decides by the standing of the caller alone. Lists and calls use the same decision.
-pub fn check_standing(policy: RuntimeValidation, standing: Standing) -> Result<Option<Finding>, Denial> {
+pub fn check_standing(policy: RuntimeValidation, standing: Standing) -> Result<Option<PolicyFinding>, Denial> {
     let (access, finding, denial) = match standing {
         Standing::Declared => return Ok(None),
         // Independent of the modes: a retired agent must not get the access of unknown callers.
@@ -179,11 +179,11 @@ pub fn check_standing(policy: RuntimeValidation, standing: Standing) -> Result<O
         Standing::UnknownVersion => return Err(Denial::UnknownVersion),
         Standing::Undeclared => (
             policy.undeclared_dependency,
-            Finding::UndeclaredDependency,
+            PolicyFinding::UndeclaredDependency,
             Denial::UndeclaredDependency,
         ),
         Standing::UnknownCaller => {
-            (policy.unknown_caller, Finding::UnknownCaller, Denial::UnknownCaller)
+            (policy.unknown_caller, PolicyFinding::UnknownCaller, Denial::UnknownCaller)
         }
     };
     match access {

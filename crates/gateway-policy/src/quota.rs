@@ -69,28 +69,28 @@ impl QuotaKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuotaExceeded {
     /// The quota of the caller is used up.
-    #[error("the limit of {most} {what} per caller is reached{}", .what.remedy())]
+    #[error("the limit of {limit} {kind} per caller is reached{}", .kind.remedy())]
     PerCaller {
         /// The resource.
-        what: QuotaKind,
+        kind: QuotaKind,
         /// The quota of one caller.
-        most: usize,
+        limit: usize,
     },
     /// The total is used up.
-    #[error("the limit of {most} {what} is reached{}", .what.remedy())]
+    #[error("the limit of {limit} {kind} is reached{}", .kind.remedy())]
     Total {
         /// The resource.
-        what: QuotaKind,
+        kind: QuotaKind,
         /// The total.
-        most: usize,
+        limit: usize,
     },
 }
 
 impl QuotaExceeded {
     /// The resource.
-    pub fn what(&self) -> QuotaKind {
-        let (Self::PerCaller { what, .. } | Self::Total { what, .. }) = self;
-        *what
+    pub fn kind(&self) -> QuotaKind {
+        let (Self::PerCaller { kind, .. } | Self::Total { kind, .. }) = self;
+        *kind
     }
 }
 
@@ -100,7 +100,7 @@ pub type QuotaKey = Option<Arc<str>>;
 /// The quotas of one resource.
 #[derive(Debug)]
 pub struct Quotas {
-    what: QuotaKind,
+    kind: QuotaKind,
     per_caller: usize,
     taken: Mutex<HashMap<QuotaKey, usize>>,
 }
@@ -108,24 +108,24 @@ pub struct Quotas {
 /// Units of a caller's quota. Dropping the guard releases them.
 #[derive(Debug)]
 pub struct QuotaGuard {
-    of: Arc<Quotas>,
+    quotas: Arc<Quotas>,
     key: QuotaKey,
     count: usize,
 }
 
 impl Quotas {
     /// Creates quotas of a quarter of the total, but at least one unit.
-    pub fn new(what: QuotaKind, all: usize) -> Arc<Self> {
-        Arc::new(Self { what, per_caller: (all / 4).max(1), taken: Mutex::default() })
+    pub fn new(kind: QuotaKind, total: usize) -> Arc<Self> {
+        Arc::new(Self { kind, per_caller: (total / 4).max(1), taken: Mutex::default() })
     }
 
     /// Takes one unit of a caller's quota.
-    pub fn take(self: &Arc<Self>, key: &QuotaKey) -> Result<QuotaGuard, QuotaExceeded> {
-        self.take_many(key, 1)
+    pub fn acquire(self: &Arc<Self>, key: &QuotaKey) -> Result<QuotaGuard, QuotaExceeded> {
+        self.acquire_many(key, 1)
     }
 
     /// Takes `count` units of a caller's quota, or none.
-    pub fn take_many(
+    pub fn acquire_many(
         self: &Arc<Self>,
         key: &QuotaKey,
         count: usize,
@@ -133,10 +133,10 @@ impl Quotas {
         let mut taken = self.taken();
         let had = taken.get(key).copied().unwrap_or_default();
         if had + count > self.per_caller {
-            return Err(QuotaExceeded::PerCaller { what: self.what, most: self.per_caller });
+            return Err(QuotaExceeded::PerCaller { kind: self.kind, limit: self.per_caller });
         }
         taken.insert(key.clone(), had + count);
-        Ok(QuotaGuard { of: Arc::clone(self), key: key.clone(), count })
+        Ok(QuotaGuard { quotas: Arc::clone(self), key: key.clone(), count })
     }
 
     fn taken(&self) -> MutexGuard<'_, HashMap<QuotaKey, usize>> {
@@ -146,7 +146,7 @@ impl Quotas {
 
 impl Drop for QuotaGuard {
     fn drop(&mut self) {
-        let mut taken = self.of.taken();
+        let mut taken = self.quotas.taken();
         let Some(count) = taken.get_mut(&self.key) else { return };
         *count -= self.count;
         if *count == 0 {
@@ -162,25 +162,25 @@ mod tests {
     #[test]
     fn message_of_full_buffers_names_the_setting() {
         let what = QuotaKind::Buffers;
-        for full in [QuotaExceeded::PerCaller { what, most: 1 }, QuotaExceeded::Total { what, most: 1 }] {
+        for full in [QuotaExceeded::PerCaller { kind: what, limit: 1 }, QuotaExceeded::Total { kind: what, limit: 1 }] {
             assert!(full.to_string().ends_with("; an operator can raise limits.bufferedBytes"));
         }
     }
 
     #[test]
     fn quota_is_a_quarter_and_removed_when_unused() {
-        let shares = Quotas::new(QuotaKind::Watches, 8);
+        let quotas = Quotas::new(QuotaKind::Watches, 8);
         let [one, other, nobody] = [Some(Arc::from("a")), Some(Arc::from("b")), None];
         let kept: Vec<_> =
-            [&one, &one, &other, &nobody, &nobody].map(|who| shares.take(who).unwrap()).into();
+            [&one, &one, &other, &nobody, &nobody].map(|who| quotas.acquire(who).unwrap()).into();
         for full in [&one, &nobody] {
-            let own = QuotaExceeded::PerCaller { what: QuotaKind::Watches, most: 2 };
-            assert_eq!(shares.take(full).unwrap_err(), own);
+            let own = QuotaExceeded::PerCaller { kind: QuotaKind::Watches, limit: 2 };
+            assert_eq!(quotas.acquire(full).unwrap_err(), own);
         }
-        assert!(shares.take(&other).is_ok());
+        assert!(quotas.acquire(&other).is_ok());
         drop(kept);
-        assert!(shares.taken().is_empty() && shares.take(&one).is_ok());
+        assert!(quotas.taken().is_empty() && quotas.acquire(&one).is_ok());
         let few = Quotas::new(QuotaKind::Answers, 1);
-        assert!(few.take(&one).is_ok(), "at least one");
+        assert!(few.acquire(&one).is_ok(), "at least one");
     }
 }

@@ -4,18 +4,18 @@ use std::{fmt, str::FromStr};
 
 use registry_core::{Catalog, Key, Kind, Name, Version};
 
-use crate::{Mode, RuntimeValidation};
+use crate::{ValidationMode, RuntimeValidation};
 
 /// The checks of one tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValidationModes {
     /// Arguments that violate the input schema.
-    pub input: Mode,
+    pub input: ValidationMode,
     /// Results that violate the output schema.
-    pub output: Mode,
+    pub output: ValidationMode,
     /// Upstream definitions that differ from the registered or first seen one; `Error` is written
     /// `quarantine`.
-    pub contract: Mode,
+    pub contract: ValidationMode,
 }
 
 /// An exception of `registry.validation.runtime.tools`. An unset check falls back to the entry for
@@ -25,11 +25,11 @@ pub struct ToolValidation {
     /// The tools that it applies to.
     pub tool: ToolSelector,
     /// `inputValidation`.
-    pub input: Option<Mode>,
+    pub input: Option<ValidationMode>,
     /// `outputValidation`.
-    pub output: Option<Mode>,
+    pub output: Option<ValidationMode>,
     /// `contractDrift`.
-    pub contract: Option<Mode>,
+    pub contract: Option<ValidationMode>,
 }
 
 /// A tool (`NAME`), one version of it (`NAME@VERSION`), or an agent as a step of compositions
@@ -114,7 +114,7 @@ impl ValidationRules {
     /// name, and that over the checks of all tools.
     pub fn for_tool(&self, tool: &Key) -> ValidationModes {
         let [exact, named] = ToolSelector::select(&self.tools, |entry| &entry.tool, tool);
-        let set = |mode: fn(&ToolValidation) -> Option<Mode>, all| {
+        let set = |mode: fn(&ToolValidation) -> Option<ValidationMode>, all| {
             exact.and_then(mode).or_else(|| named.and_then(mode)).unwrap_or(all)
         };
         ValidationModes {

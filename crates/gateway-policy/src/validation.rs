@@ -2,7 +2,7 @@
 
 /// The response to a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum ValidationMode {
     /// Does not check.
     Ignore,
     /// Lets the violation pass, logs and counts it.
@@ -26,12 +26,12 @@ pub enum Access {
 #[derive(Debug, Clone, Copy)]
 pub struct RuntimeValidation {
     /// Arguments that violate the input schema; `Error` is written `deny`.
-    pub input_validation: Mode,
+    pub input_validation: ValidationMode,
     /// Results that violate the output schema.
-    pub output_validation: Mode,
+    pub output_validation: ValidationMode,
     /// Upstream definitions that differ from the registered or first seen one; `Error` is written
     /// `quarantine`.
-    pub contract_drift: Mode,
+    pub contract_drift: ValidationMode,
     /// Callers that are not registered agents.
     pub unknown_caller: Access,
     /// Calls of registered agents outside their declared dependencies.
@@ -41,9 +41,9 @@ pub struct RuntimeValidation {
 impl Default for RuntimeValidation {
     fn default() -> Self {
         Self {
-            input_validation: Mode::Warn,
-            output_validation: Mode::Ignore,
-            contract_drift: Mode::Warn,
+            input_validation: ValidationMode::Warn,
+            output_validation: ValidationMode::Ignore,
+            contract_drift: ValidationMode::Warn,
             unknown_caller: Access::Allow,
             undeclared_dependency: Access::Warn,
         }

@@ -31,7 +31,7 @@ impl InFlight {
         self.permit.mark_alive();
         let mut quota = self.quota.lock().unwrap_or_else(PoisonError::into_inner);
         if quota.is_none() {
-            *quota = Some(self.quotas.take(&self.quota_key)?);
+            *quota = Some(self.quotas.acquire(&self.quota_key)?);
         }
         Ok(())
     }

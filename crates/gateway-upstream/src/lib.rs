@@ -122,13 +122,13 @@ impl Upstreams {
     }
 
     /// Subscribes a caller to a resource until the returned guard is dropped. Updates are announced.
-    pub fn watch(&self, permit: Permit, quota_key: &QuotaKey) -> Result<Subscription, Error> {
+    pub fn subscribe(&self, permit: Permit, quota_key: &QuotaKey) -> Result<Subscription, Error> {
         let target = self.target(permit.server())?;
         Ok(target.subscriptions().watch(permit.into_subject(), quota_key)?)
     }
 
     /// Subscribes to the changes that upstreams announce.
-    pub fn announcements(&self) -> broadcast::Receiver<UpstreamEvent> {
+    pub fn subscribe_events(&self) -> broadcast::Receiver<UpstreamEvent> {
         self.targets.board.subscribe()
     }
 
@@ -187,13 +187,13 @@ impl Upstreams {
     }
 
     /// Starts a stopped target. Returns whether the target exists.
-    pub fn start_again(&self, target: &TargetId) -> bool {
+    pub fn resume(&self, target: &TargetId) -> bool {
         self.targets.start(target)
     }
 
     /// Leaves a target without `autoStart` unconnected until its first call.
-    pub fn rest(&self, target: &TargetId) {
-        self.targets.rest(target);
+    pub fn leave_idle(&self, target: &TargetId) {
+        self.targets.leave_idle(target);
     }
 
     /// Stops all background tasks and child processes. New calls are rejected. Running calls over

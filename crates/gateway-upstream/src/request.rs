@@ -77,7 +77,7 @@ pub struct RequestContext {
 impl RequestContext {
     /// Reserves memory for a part of a result.
     pub fn buffer(&self, bytes: usize) -> Result<(), QuotaExceeded> {
-        self.buffered.as_ref().map_or(Ok(()), |buffered| buffered.grow(bytes))
+        self.buffered.as_ref().map_or(Ok(()), |buffered| buffered.reserve(bytes))
     }
 
     /// Returns the context of a step. Memory for its result is released when the step ends.

@@ -78,9 +78,9 @@ impl Subscriptions {
             return Ok(self.subscribed(uri, quota_key, resource));
         }
         if is_new && watched.len() >= MOST {
-            return Err(QuotaExceeded::Total { what: QuotaKind::Watches, most: MOST });
+            return Err(QuotaExceeded::Total { kind: QuotaKind::Watches, limit: MOST });
         }
-        let watching = Watching { count: 1, _share: self.shares.take(quota_key)? };
+        let watching = Watching { count: 1, _share: self.shares.acquire(quota_key)? };
         let resource = watched.entry(Arc::clone(&uri)).or_default();
         resource.watchers.insert(quota_key.clone(), watching);
         let subscribed = self.subscribed(uri, quota_key, resource);
@@ -265,12 +265,12 @@ mod tests {
         let own = MOST / 4;
         let many: Vec<_> = (0..MOST).map(|i| watch(&format!("a:{i}"), i / own).unwrap()).collect();
         let what = QuotaKind::Watches;
-        let all_taken = QuotaExceeded::Total { what, most: MOST };
+        let all_taken = QuotaExceeded::Total { kind: what, limit: MOST };
         assert_eq!(watch("b:1", 9).unwrap_err(), all_taken);
-        assert_eq!(watch("a:999", 0).unwrap_err(), QuotaExceeded::PerCaller { what, most: own });
+        assert_eq!(watch("a:999", 0).unwrap_err(), QuotaExceeded::PerCaller { kind: what, limit: own });
         assert!(watch("a:7", 9).is_ok() && watch("a:7", 0).is_ok(), "the resource is already watched");
         drop(many);
         assert!(watch("b:1", 9).is_ok());
-        assert!(all.shares.take(&None).is_ok() && all.watched().is_empty());
+        assert!(all.shares.acquire(&None).is_ok() && all.watched().is_empty());
     }
 }

@@ -114,7 +114,7 @@ impl TargetSet {
     }
 
     /// Leaves a target without `autoStart` idle until its first call.
-    pub(super) fn rest(&self, server: &TargetId) {
+    pub(super) fn leave_idle(&self, server: &TargetId) {
         self.change_one(server, |entry| match entry.state {
             State::Running(_) if !entry.config.auto_start => {
                 Entry { state: State::Idle, ..entry.clone() }

@@ -77,9 +77,9 @@ impl IdempotencyStore {
         keys.remove_expired(now);
         // A result is kept even if it exceeds the limit; then the next key is rejected.
         if !keys.has_room(1) {
-            return Reservation::Full(QuotaExceeded::Total { what: QuotaKind::Keys, most: MAX_ENTRIES });
+            return Reservation::Full(QuotaExceeded::Total { kind: QuotaKind::Keys, limit: MAX_ENTRIES });
         }
-        let quota = match self.quotas.take(quota_key) {
+        let quota = match self.quotas.acquire(quota_key) {
             Ok(quota) => quota,
             Err(exhausted) => return Reservation::Full(exhausted),
         };
@@ -142,7 +142,7 @@ mod tests {
             let Reservation::First(mut first) = enter(&store, number) else { panic!("the key fits") };
             first.outcome = Some(Ok(json!(number)));
         }
-        let all = QuotaExceeded::Total { what: QuotaKind::Keys, most: MAX_ENTRIES };
+        let all = QuotaExceeded::Total { kind: QuotaKind::Keys, limit: MAX_ENTRIES };
         assert!(matches!(enter(&store, MAX_ENTRIES), Reservation::Full(why) if why == all));
         assert!(matches!(enter(&store, 7), Reservation::Duplicate(KeyState::Done(..))));
     }
@@ -153,7 +153,7 @@ mod tests {
         for number in 0..MAX_ENTRIES / 4 {
             assert!(matches!(enter(&store, 4 * number), Reservation::First(_)));
         }
-        let own = QuotaExceeded::PerCaller { what: QuotaKind::Keys, most: MAX_ENTRIES / 4 };
+        let own = QuotaExceeded::PerCaller { kind: QuotaKind::Keys, limit: MAX_ENTRIES / 4 };
         assert!(matches!(enter(&store, MAX_ENTRIES), Reservation::Full(why) if why == own));
         assert!(matches!(enter(&store, 1), Reservation::First(_)));
     }

@@ -142,7 +142,7 @@ pub(super) async fn read_whole(
             return Err(too_large());
         }
         if let Some(buffered) = buffered {
-            buffered.grow(chunk.len())?;
+            buffered.reserve(chunk.len())?;
         }
         // Most bodies are one chunk, which needs no copy.
         if first.is_empty() && rest.is_empty() {
@@ -231,7 +231,7 @@ async fn read_events(
         };
         if let Some(buffered) = expected.buffered {
             let needed = events.held_bytes() + chunk.len();
-            buffered.grow(needed.saturating_sub(pace.reserved))?;
+            buffered.reserve(needed.saturating_sub(pace.reserved))?;
             pace.reserved = pace.reserved.max(needed);
         }
         events.push(&chunk).map_err(|_| too_large())?;
