@@ -10,7 +10,7 @@ mod parent;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
-use gateway_policy::{Denial, Finding, Outcome};
+use gateway_policy::{Denial, PolicyFinding, CallOutcome};
 use gateway_protocol::{mcp::Era, trace_context::TraceContext};
 use http::{HeaderMap, HeaderName};
 use registry_core::{Key, Kind, Revision};
@@ -71,11 +71,11 @@ pub struct CallRecord {
     served: Option<Arc<ServedTool>>,
     /// The server of an operation without a tool.
     server: Option<Key>,
-    finding: Option<Finding>,
+    finding: Option<PolicyFinding>,
     denial: Option<Denial>,
     input: Check,
     output: Check,
-    outcome: Outcome,
+    outcome: CallOutcome,
     error: Option<String>,
     request_bytes: usize,
     response_bytes: usize,
@@ -108,7 +108,7 @@ impl CallRecord {
             denial: None,
             input: Check::Skipped,
             output: Check::Skipped,
-            outcome: Outcome::Cancelled,
+            outcome: CallOutcome::Cancelled,
             error: None,
             request_bytes,
             response_bytes: 0,
@@ -139,7 +139,7 @@ impl CallRecord {
         &mut self,
         served: Option<&Arc<ServedTool>>,
         server: Option<&Key>,
-        finding: Option<Finding>,
+        finding: Option<PolicyFinding>,
     ) {
         self.served = served.cloned();
         self.server = server.cloned();
@@ -177,18 +177,18 @@ impl CallRecord {
 
     /// Continues the operation. Until its next output it counts as cancelled.
     pub fn reopen(&mut self) {
-        self.outcome = Outcome::Cancelled;
+        self.outcome = CallOutcome::Cancelled;
         self.error = None;
         self.denial = None;
     }
 
     /// Sets the outcome of a completed operation.
-    pub fn finished(&mut self, outcome: Outcome) {
+    pub fn finished(&mut self, outcome: CallOutcome) {
         self.outcome = outcome;
     }
 
     /// Sets the failure of an operation. `denial` is the policy decision that caused it.
-    pub fn failed(&mut self, outcome: Outcome, error: String, denial: Option<Denial>) {
+    pub fn failed(&mut self, outcome: CallOutcome, error: String, denial: Option<Denial>) {
         self.outcome = outcome;
         self.error = Some(error);
         self.denial = denial.or(self.denial);
@@ -239,7 +239,7 @@ impl CallRecord {
             agent: agent.map(|key| format!("{}@{}", key.name, key.version)),
             server: self.server().map(|key| format!("{}@{}", name_of(key), key.version)),
             outcome: self.outcome.as_str(),
-            is_failure: !matches!(self.outcome, Outcome::Ok),
+            is_failure: !matches!(self.outcome, CallOutcome::Ok),
             revision: self.revision.0,
         }
     }
@@ -247,7 +247,7 @@ impl CallRecord {
     /// Calls without a result have no cost.
     fn cost(&self) -> Option<f64> {
         let has_result =
-            matches!(self.outcome, Outcome::Ok | Outcome::ToolError | Outcome::InvalidOutput);
+            matches!(self.outcome, CallOutcome::Ok | CallOutcome::ToolError | CallOutcome::InvalidOutput);
         self.served.as_ref().filter(|_| has_result)?.cost()
     }
 

@@ -21,7 +21,7 @@ use std::{io, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use gateway_protocol::jsonrpc::{
-    self, Id, Invalid, Limits, Message, Notification, Object, Request,
+    self, Id, InvalidMessage, Limits, Message, Notification, Object, Request,
 };
 use gateway_upstream::{Line, Lines, id_at_ends};
 use serde::Deserialize;
@@ -122,7 +122,7 @@ struct Bridge {
 
 impl Bridge {
     fn limits(&self) -> Limits {
-        Limits::of_bytes(self.sizes.message_bytes)
+        Limits::with_max_bytes(self.sizes.message_bytes)
     }
 
     async fn read_lines(
@@ -139,7 +139,7 @@ impl Bridge {
                 Line::TooLong { head, tail } => {
                     let id = id_of_long_request(head, tail);
                     let id = id.as_deref().and_then(|id| Id::parse(id).ok());
-                    let invalid = Invalid::TooLarge { limit_bytes };
+                    let invalid = InvalidMessage::TooLarge { limit_bytes };
                     self.output.send(failure::invalid(id, &invalid)).await;
                 }
             }
@@ -157,7 +157,7 @@ impl Bridge {
             Ok(Message::Notification(_) | Message::Response(_)) => {
                 let _ = in_order.send(line).await;
             }
-            Err(Invalid::Batch) if self.session.takes_batches() => {
+            Err(InvalidMessage::Batch) if self.session.takes_batches() => {
                 self.receive_batch(&line, in_order).await;
             }
             Err(invalid) => {

@@ -13,7 +13,7 @@ use axum::{
     body::{Body, Bytes},
     response::Response,
 };
-use gateway_policy::Buffered;
+use gateway_policy::BufferReservation;
 use http_body::{Body as _, Frame, SizeHint};
 use registry_tls::client_network;
 
@@ -26,7 +26,7 @@ pub(crate) fn of_address(address: IpAddr) -> Arc<str> {
 }
 
 /// Keeps a reservation until the response is sent.
-pub(crate) fn reserved(answer: Response, buffered: Arc<Buffered>) -> Response {
+pub(crate) fn reserved(answer: Response, buffered: Arc<BufferReservation>) -> Response {
     let is_short = answer.body().size_hint().exact().is_some_and(|bytes| bytes <= PART as u64);
     if is_short { answer } else { answer.map(|body| Body::new(Reserved::new(body, buffered))) }
 }
@@ -37,11 +37,11 @@ struct Reserved {
     body: Body,
     /// The unsent rest of the last frame.
     rest: Bytes,
-    _buffered: Arc<Buffered>,
+    _buffered: Arc<BufferReservation>,
 }
 
 impl Reserved {
-    fn new(body: Body, buffered: Arc<Buffered>) -> Self {
+    fn new(body: Body, buffered: Arc<BufferReservation>) -> Self {
         Self { body, rest: Bytes::new(), _buffered: buffered }
     }
 }
@@ -84,24 +84,24 @@ impl http_body::Body for Reserved {
 
 #[cfg(test)]
 mod tests {
-    use gateway_policy::Buffers;
+    use gateway_policy::BufferPool;
     use http_body_util::BodyExt as _;
 
     use super::*;
 
     #[tokio::test]
     async fn response_keeps_reservation_until_sent() {
-        let buffers = Arc::new(Buffers::default());
+        let buffers = Arc::new(BufferPool::default());
         let buffered = Arc::new(buffers.open(None, 1 << 30));
-        buffered.grow(3 * PART).unwrap();
+        buffered.reserve(3 * PART).unwrap();
         let mut body = Reserved::new(Body::from(vec![1; 2 * PART + 1]), buffered);
         for left in [PART as u64 + 1, 1, 0] {
             body.frame().await.unwrap().unwrap();
             assert_eq!(body.size_hint().exact(), Some(left));
-            assert_eq!(buffers.all(), 3 * PART);
+            assert_eq!(buffers.total(), 3 * PART);
         }
         assert!(body.is_end_stream());
         drop(body);
-        assert_eq!(buffers.all(), 0);
+        assert_eq!(buffers.total(), 0);
     }
 }

@@ -23,7 +23,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use gateway_policy::{CheckRules, Checks, Mode, ToolSelector};
+use gateway_policy::{ValidationRules, ValidationModes, ValidationMode, ToolSelector};
 use gateway_upstream::Definitions;
 use registry_core::{Catalog, Digest, Document, Key, Kind, Record, edges::edges};
 use tokio::sync::{Notify, watch};
@@ -57,14 +57,14 @@ pub struct Contracts {
 /// The settings of contracts.
 #[derive(Debug, Default)]
 pub struct Settings {
-    rules: CheckRules,
+    rules: ValidationRules,
     /// The tools of `limits.tools`.
     limited: Vec<ToolSelector>,
 }
 
 impl Settings {
     /// Creates settings. `limited` are the tools of `limits.tools`.
-    pub fn new(rules: CheckRules, limited: Vec<ToolSelector>) -> Self {
+    pub fn new(rules: ValidationRules, limited: Vec<ToolSelector>) -> Self {
         Self { rules, limited }
     }
 }
@@ -137,8 +137,8 @@ impl Contracts {
     }
 
     /// The checks of a tool's calls.
-    pub fn checks(&self, tool: &Key) -> Checks {
-        self.settings.load().rules.of(tool)
+    pub fn checks(&self, tool: &Key) -> ValidationModes {
+        self.settings.load().rules.for_tool(tool)
     }
 
     /// The schema violations of a tool's calls.
@@ -159,7 +159,7 @@ impl Contracts {
         record: &Record,
         live: LiveTools<'_>,
     ) -> ContractAnswer {
-        if self.checks(record.document.key()).contract != Mode::Error {
+        if self.checks(record.document.key()).contract != ValidationMode::Error {
             return ContractAnswer::certain(false);
         }
         self.answer(catalog, record, live, |compared| compared.is_broken)
@@ -294,7 +294,7 @@ impl Contracts {
 
 /// The path of the pins for a cache.
 pub fn pins_path(cache: &Path) -> std::path::PathBuf {
-    crate::files::beside(cache, ".pins")
+    atomic_file::with_suffix(cache, ".pins")
 }
 
 /// Returns all registered schemas that a document refers to, directly or indirectly.

@@ -19,7 +19,7 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use gateway_policy::Buffers;
+use gateway_policy::BufferPool;
 use gateway_upstream::{TargetId, TargetState, Upstreams};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use registry_core::Catalog;
@@ -50,7 +50,7 @@ pub struct Health {
     pub status: Status,
     pub upstreams: Arc<Upstreams>,
     /// The memory quota of requests and results.
-    pub(crate) buffers: Arc<Buffers>,
+    pub(crate) buffers: Arc<BufferPool>,
     pub metrics: PrometheusHandle,
     /// Cancelled when shutdown starts.
     pub draining: CancellationToken,
@@ -206,7 +206,7 @@ fn without_tools(metrics: &str) -> String {
 fn set_gauges(health: &Health) {
     let catalog = health.cache.current();
     let persisted = health.cache.persisted().borrow().0;
-    metrics::gauge!("gateway_buffered_bytes").set(health.buffers.all() as f64);
+    metrics::gauge!("gateway_buffered_bytes").set(health.buffers.total() as f64);
     metrics::gauge!("gateway_catalog_revision").set(catalog.revision().0 as f64);
     metrics::gauge!("gateway_catalog_persisted_revision").set(persisted as f64);
     metrics::gauge!("gateway_catalog_entities").set(catalog.len() as f64);
@@ -239,19 +239,19 @@ fn set_target_gauges(upstreams: &Upstreams) {
     shown.extend(present);
     for target in targets {
         let load = [target.load.running, target.load.waiting];
-        set_gauges_of(&target.server.to_string(), (target.state.as_str(), target.is_spared, load));
+        set_gauges_of(&target.server.to_string(), (target.state.as_str(), target.is_circuit_open, load));
     }
 }
 
 /// Sets the gauges of one target. The state `none` matches no state.
 #[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
-fn set_gauges_of(server: &str, (present, is_spared, load): (&str, bool, [usize; 2])) {
+fn set_gauges_of(server: &str, (present, is_circuit_open, load): (&str, bool, [usize; 2])) {
     let server = || server.to_owned();
     for state in TargetState::NAMES {
         let value = f64::from(u8::from(state == present));
         metrics::gauge!("gateway_target_state", "server" => server(), "state" => state).set(value);
     }
-    let spared = f64::from(u8::from(is_spared));
+    let spared = f64::from(u8::from(is_circuit_open));
     metrics::gauge!("gateway_target_circuit_open", "server" => server()).set(spared);
     for (state, count) in ["running", "queued"].into_iter().zip(load) {
         metrics::gauge!("gateway_target_requests", "server" => server(), "state" => state)

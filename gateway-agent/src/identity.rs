@@ -17,7 +17,7 @@ mod tests;
 
 use std::{cmp::Reverse, sync::Arc};
 
-use gateway_policy::{Evidence, HeaderClaim, Named, Principal};
+use gateway_policy::{AuthMethod, CallerIdentity, AgentReference, QuotaKey};
 use gateway_protocol::jsonrpc;
 use http::HeaderMap;
 use registry_core::{Catalog, Key, Kind, LifecycleState, Name, Record, Version};
@@ -32,16 +32,16 @@ const AGENT_VERSION: &str = "x-agent-version";
 const KEPT_CHARS: usize = 128;
 
 /// Reads the claim of the headers, if the configuration trusts them.
-pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> HeaderClaim {
+pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> CallerIdentity {
     if !config.trust_headers {
-        return HeaderClaim::Absent;
+        return CallerIdentity::Anonymous;
     }
     match (single_value(headers, AGENT_NAME), single_value(headers, AGENT_VERSION)) {
-        (Ok(None), Ok(None)) => HeaderClaim::Absent,
+        (Ok(None), Ok(None)) => CallerIdentity::Anonymous,
         (Ok(Some(name)), Ok(version)) => {
-            HeaderClaim::Agent { name: name.into(), version: version.map(Into::into) }
+            CallerIdentity::Asserted { name: name.into(), version: version.map(Into::into) }
         }
-        _ => HeaderClaim::Unreadable,
+        _ => CallerIdentity::Malformed,
     }
 }
 
@@ -95,7 +95,7 @@ pub struct Caller {
     identity: Identity,
     claimed: Option<Box<str>>,
     log_name: Option<Box<str>>,
-    auth_method: Evidence,
+    auth_method: AuthMethod,
     client: Option<Arc<ClientInfo>>,
 }
 
@@ -123,14 +123,14 @@ impl Caller {
     }
 
     /// The authentication method.
-    pub fn auth_method(&self) -> Evidence {
+    pub fn auth_method(&self) -> AuthMethod {
         self.auth_method
     }
 
     /// The quota key: of a registered agent or a verified caller. All others share one.
-    pub(crate) fn principal(&self, claim: &HeaderClaim) -> Principal {
-        let is_only_said = matches!(claim, HeaderClaim::Agent { .. }) && self.agent().is_none();
-        if is_only_said { None } else { claim.apart() }
+    pub(crate) fn principal(&self, claim: &CallerIdentity) -> QuotaKey {
+        let is_only_said = matches!(claim, CallerIdentity::Asserted { .. }) && self.agent().is_none();
+        if is_only_said { None } else { claim.quota_key() }
     }
 
     /// The self-description of the client.
@@ -143,28 +143,28 @@ impl Caller {
 pub fn identify(
     config: IdentityConfig,
     catalog: &Catalog,
-    claim: &HeaderClaim,
+    claim: &CallerIdentity,
     client: Option<Arc<ClientInfo>>,
 ) -> Caller {
     let (identity, auth_method) = match (claim, &client) {
-        (HeaderClaim::Proven { named: Some(Named { name, version }), auth_method, .. }, _) => {
+        (CallerIdentity::Verified { agent: Some(AgentReference { name, version }), auth_method, .. }, _) => {
             (find_agent(catalog, name, version.as_deref()), *auth_method)
         }
-        (HeaderClaim::Proven { named: None, auth_method, .. }, _) => {
+        (CallerIdentity::Verified { agent: None, auth_method, .. }, _) => {
             (Identity::Unknown, *auth_method)
         }
-        (HeaderClaim::Agent { name, version }, _) => {
-            (find_agent(catalog, name, version.as_deref()), Evidence::Headers)
+        (CallerIdentity::Asserted { name, version }, _) => {
+            (find_agent(catalog, name, version.as_deref()), AuthMethod::Headers)
         }
-        (HeaderClaim::Unreadable, _) => (Identity::Unknown, Evidence::Headers),
-        (HeaderClaim::Absent, Some(client)) if config.scope_by_client_info => {
-            (find_client(catalog, client), Evidence::ClientInfo)
+        (CallerIdentity::Malformed, _) => (Identity::Unknown, AuthMethod::Headers),
+        (CallerIdentity::Anonymous, Some(client)) if config.scope_by_client_info => {
+            (find_client(catalog, client), AuthMethod::ClientInfo)
         }
-        (HeaderClaim::Absent, _) => (Identity::Unknown, Evidence::Nothing),
+        (CallerIdentity::Anonymous, _) => (Identity::Unknown, AuthMethod::None),
     };
     let claimed = match claim {
-        HeaderClaim::Agent { name, .. }
-        | HeaderClaim::Proven { named: Some(Named { name, .. }), .. }
+        CallerIdentity::Asserted { name, .. }
+        | CallerIdentity::Verified { agent: Some(AgentReference { name, .. }), .. }
             if !matches!(identity, Identity::Agent(_)) =>
         {
             Some(shortened(name).into())
@@ -172,7 +172,7 @@ pub fn identify(
         _ => None,
     };
     let log_name = match claim {
-        HeaderClaim::Proven { log_name, .. } => log_name.clone(),
+        CallerIdentity::Verified { log_name, .. } => log_name.clone(),
         _ => None,
     };
     Caller { identity, claimed, log_name, auth_method, client }

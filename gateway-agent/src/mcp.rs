@@ -36,7 +36,7 @@ use axum::{
     routing::{get, post},
 };
 use bytes::Bytes;
-use gateway_policy::{Buffered, HeaderClaim, Scarce, Shares};
+use gateway_policy::{BufferReservation, CallerIdentity, QuotaKind, Quotas};
 use gateway_protocol::{
     jsonrpc::{self, Id, Limits, Message, Notification},
     mcp::{Era, MODERN_VERSION, header},
@@ -155,8 +155,8 @@ struct McpState {
     /// One permit per open event stream.
     streams: Arc<Semaphore>,
     most_streams: usize,
-    stream_shares: Arc<Shares>,
-    task_watches: Arc<Shares>,
+    stream_shares: Arc<Quotas>,
+    task_watches: Arc<Quotas>,
 }
 
 impl McpState {
@@ -169,7 +169,7 @@ impl McpState {
             replays: Arc::default(),
             streams: Arc::new(Semaphore::new(most_streams)),
             most_streams,
-            stream_shares: Shares::quarters(Scarce::Streams, most_streams),
+            stream_shares: Quotas::new(QuotaKind::Streams, most_streams),
             task_watches: stream::task_watches(),
         }
     }
@@ -220,7 +220,7 @@ impl FromRequest<Mcp> for AuthenticatedRequest {
 
 fn authentication(parts: &Parts) -> Authentication {
     let found = parts.extensions.get::<Authentication>().cloned();
-    found.unwrap_or_else(|| Authentication::without_request(HeaderClaim::Absent))
+    found.unwrap_or_else(|| Authentication::without_request(CallerIdentity::Anonymous))
 }
 
 /// The protected resource metadata (RFC 9728), which names the authorization servers.
@@ -244,7 +244,7 @@ async fn receive(State(mcp): State<Mcp>, entered: AuthenticatedRequest) -> Respo
         Ok(whole) => whole,
         Err(rejection) => return refuse(None, &rejection).into_response(),
     };
-    let limits = Limits::of_bytes(endpoint.gateway.settings().request_bytes);
+    let limits = Limits::with_max_bytes(endpoint.gateway.settings().request_bytes);
     let message = jsonrpc::parse(&body, limits);
     let id = match &message {
         Ok(Message::Request(request)) => Some(request.id),
@@ -274,7 +274,7 @@ const LINGER_TIME: Duration = Duration::from_secs(1);
 async fn admit(
     endpoint: &Endpoint,
     parts: &Parts,
-    (body, buffered): (Body, &Buffered),
+    (body, buffered): (Body, &BufferReservation),
 ) -> Result<Bytes, Rejection> {
     endpoint.gateway.settings().origins.check(parts)?;
     media::check_media(&parts.headers)?;
@@ -297,7 +297,7 @@ async fn admit(
 /// Reads a body and reserves memory for each chunk. On failure, also returns the unread rest.
 async fn read_whole(
     mut body: Body,
-    (limit_bytes, buffered): (usize, &Buffered),
+    (limit_bytes, buffered): (usize, &BufferReservation),
 ) -> Result<Bytes, (Rejection, Body)> {
     use http_body_util::BodyExt as _;
     let mut whole = Vec::new();
@@ -307,7 +307,7 @@ async fn read_whole(
         if whole.len() + chunk.len() > limit_bytes {
             return Err((Rejection::TooLarge { limit_bytes }, body));
         }
-        if let Err(full) = buffered.grow(chunk.len()) {
+        if let Err(full) = buffered.reserve(chunk.len()) {
             return Err((Rejection::Buffers(full), body));
         }
         if whole.is_empty() {

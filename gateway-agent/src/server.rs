@@ -12,8 +12,8 @@ mod reload;
 use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
-use gateway_compose::{Memory, Sagas};
-use gateway_upstream::{Lanes, TargetHealth, TargetState, Upstreams, redact_url};
+use gateway_compose::{CompositionState, Sagas};
+use gateway_upstream::{WorkerRuntimes, TargetHealth, TargetState, Upstreams, redact_url};
 use registry_core::Kind;
 use registry_tls::{Acceptor, Counts, InvalidFile};
 use tokio::{
@@ -149,7 +149,7 @@ pub async fn run(
         draining: CancellationToken::new(),
     };
     let draining = health.draining.clone();
-    let lanes = Arc::new(Lanes::start().map_err(Error::Lanes)?);
+    let lanes = Arc::new(WorkerRuntimes::start().map_err(Error::Lanes)?);
     let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams));
     let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
@@ -212,7 +212,7 @@ struct Assembly {
     staleness: StalenessMonitor,
     upstreams: Arc<Upstreams>,
     contracts: Arc<Contracts>,
-    compositions: Arc<Memory>,
+    compositions: Arc<CompositionState>,
     keys: KeyFile,
     sealer: Arc<Sealer>,
     tracer: Arc<Tracer>,
@@ -242,7 +242,7 @@ impl Assembly {
             definitions.borrow().clone(),
         ));
         let sagas = Sagas::open(&config.registry.cache).map_err(Error::Sagas)?;
-        let compositions = Arc::new(Memory::new(sagas));
+        let compositions = Arc::new(CompositionState::new(sagas));
         let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
         let sealer = Arc::new(keys.open());
         let tracer = Tracer::start(&config.tracing, &config.name);
@@ -293,7 +293,7 @@ fn admin_routes(
 /// Binds the admin listener, if configured. It shares the callers' TLS. Probes need no token.
 async fn open_admin(
     config: &Config,
-    (tls, lanes): (Option<Acceptor>, Arc<Lanes>),
+    (tls, lanes): (Option<Acceptor>, Arc<WorkerRuntimes>),
     (routes, probes): (Router, Router),
 ) -> Result<Option<(BoundListener, Router)>, Error> {
     let Some(admin) = &config.admin else { return Ok(None) };

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use gateway_policy::Mode;
+use gateway_policy::ValidationMode;
 use registry_core::{
     Catalog, Code, Diagnostic, Kind, LifecycleState, Scope,
     edges::{Reference, Relation, references},
@@ -18,19 +18,19 @@ const LOGGED: usize = 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StartupValidation {
     /// References to unregistered entities, and all other errors of the rules.
-    pub missing_entity: Mode,
+    pub missing_entity: ValidationMode,
     /// Dependencies on deprecated entities.
-    pub deprecated_entity: Mode,
+    pub deprecated_entity: ValidationMode,
     /// Schemas without references.
-    pub unused_schema: Mode,
+    pub unused_schema: ValidationMode,
 }
 
 impl Default for StartupValidation {
     fn default() -> Self {
         Self {
-            missing_entity: Mode::Error,
-            deprecated_entity: Mode::Warn,
-            unused_schema: Mode::Ignore,
+            missing_entity: ValidationMode::Error,
+            deprecated_entity: ValidationMode::Warn,
+            unused_schema: ValidationMode::Ignore,
         }
     }
 }
@@ -69,9 +69,9 @@ pub fn apply_modes(found: Vec<Diagnostic>, modes: StartupValidation) -> Result<(
     let mut warnings = Vec::new();
     for diagnostic in found {
         match mode_of(&diagnostic, modes) {
-            Mode::Error => errors.push(diagnostic),
-            Mode::Warn => warnings.push(diagnostic),
-            Mode::Ignore => {}
+            ValidationMode::Error => errors.push(diagnostic),
+            ValidationMode::Warn => warnings.push(diagnostic),
+            ValidationMode::Ignore => {}
         }
     }
     for warning in warnings.iter().take(LOGGED) {
@@ -83,18 +83,18 @@ pub fn apply_modes(found: Vec<Diagnostic>, modes: StartupValidation) -> Result<(
     if errors.is_empty() { Ok(()) } else { Err(InvalidCatalog { errors }) }
 }
 
-fn mode_of(diagnostic: &Diagnostic, modes: StartupValidation) -> Mode {
+fn mode_of(diagnostic: &Diagnostic, modes: StartupValidation) -> ValidationMode {
     match diagnostic.code {
         Code::DeprecatedDependency => modes.deprecated_entity,
         Code::SchemaUnused => modes.unused_schema,
         _ if diagnostic.is_error() => modes.missing_entity,
-        _ => Mode::Warn,
+        _ => ValidationMode::Warn,
     }
 }
 
 /// The references of a catalog to unregistered entities.
 pub fn missing(catalog: &Catalog) -> Vec<Diagnostic> {
-    let (missing_entity, ignored) = (Mode::Error, Mode::Ignore);
+    let (missing_entity, ignored) = (ValidationMode::Error, ValidationMode::Ignore);
     let modes =
         StartupValidation { missing_entity, deprecated_entity: ignored, unused_schema: ignored };
     inspect(catalog, modes).into_iter().filter(Diagnostic::is_error).collect()
@@ -111,7 +111,7 @@ fn inspect(catalog: &Catalog, modes: StartupValidation) -> Vec<Diagnostic> {
             found.extend(references.iter().filter_map(|r| examine(catalog, r)).map(about));
         }
         if key.kind == Kind::Schema
-            && modes.unused_schema != Mode::Ignore
+            && modes.unused_schema != ValidationMode::Ignore
             && catalog.dependents(key).next().is_none()
         {
             let message = format!("nothing refers to {key}");
@@ -127,7 +127,7 @@ fn is_notable(catalog: &Catalog, key: &registry_core::Key) -> bool {
 }
 
 fn needs_references(modes: StartupValidation) -> bool {
-    modes.missing_entity != Mode::Ignore || modes.deprecated_entity != Mode::Ignore
+    modes.missing_entity != ValidationMode::Ignore || modes.deprecated_entity != ValidationMode::Ignore
 }
 
 fn examine(catalog: &Catalog, reference: &Reference) -> Option<Diagnostic> {

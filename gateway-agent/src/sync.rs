@@ -10,7 +10,7 @@ mod snapshot;
 mod unsigned;
 
 use registry_core::{Revision, Scope, chain::Position, follower::CacheState};
-use registry_follow::{Follow, Follower, Heard, News, Refusal, Taken, shortened};
+use registry_follow::{Follow, Follower, StreamStatus, FollowerMessage, RejectedMessage, MessageEffect, shortened};
 use registry_proto::{
     convert,
     v1::{Ack, Hello, SyncRequest, SyncResponse, sync_request::Message},
@@ -77,7 +77,7 @@ impl Follow for GatewayFollower {
         }
     }
 
-    async fn take(&mut self, message: SyncResponse) -> Result<Taken, Refusal> {
+    async fn apply(&mut self, message: SyncResponse) -> Result<MessageEffect, RejectedMessage> {
         self.incoming.take(message).await
     }
 
@@ -96,22 +96,22 @@ impl Follow for GatewayFollower {
         }
     }
 
-    async fn news(&mut self) -> News {
+    async fn next_message(&mut self) -> FollowerMessage {
         tokio::select! {
             Ok(()) = self.scope.changed() => {
                 let wanted = self.scope.borrow_and_update().clone();
                 self.incoming.asked_for(wanted.clone());
-                News::Say(SyncRequest { message: Some(Message::Scope((&wanted).into())) })
+                FollowerMessage::Send(SyncRequest { message: Some(Message::Scope((&wanted).into())) })
             }
-            Ok(()) = self.persisted.changed() => News::Ack,
-            Ok(()) = self.disk.changed() => News::Ack,
+            Ok(()) = self.persisted.changed() => FollowerMessage::Ack,
+            Ok(()) = self.disk.changed() => FollowerMessage::Ack,
             else => std::future::pending().await,
         }
     }
 
-    fn heard(&mut self, heard: Heard<'_>) {
+    fn on_status(&mut self, heard: StreamStatus<'_>) {
         match heard {
-            Heard::Live => {
+            StreamStatus::Live => {
                 let signed_at = self.incoming.signed_at();
                 if let Some(time) =
                     signed_at.filter(|_| self.feed.catalog_verifier.requires_signature())
@@ -120,19 +120,19 @@ impl Follow for GatewayFollower {
                 }
                 self.feed.live(self.incoming.age(), signed_at);
             }
-            Heard::Down(reason) | Heard::NoRoom(reason) => {
+            StreamStatus::Down(reason) | StreamStatus::ScopeLimit(reason) => {
                 self.feed.status.down(reason);
                 metrics::counter!("gateway_sync_reconnects_total").increment(1);
             }
-            Heard::Nacked => metrics::counter!("gateway_sync_nacks_total").increment(1),
-            Heard::Rejected(reason) => {
+            StreamStatus::Nacked => metrics::counter!("gateway_sync_nacks_total").increment(1),
+            StreamStatus::Rejected(reason) => {
                 self.feed.status.rejected(reason);
                 metrics::counter!("gateway_sync_reconnects_total").increment(1);
             }
         }
     }
 
-    fn anew(&self) -> &'static str {
+    fn reset_advice(&self) -> &'static str {
         REMEDY
     }
 }

@@ -32,6 +32,7 @@ use gateway_upstream::Definitions;
 use registry_core::{Catalog, Entity, Key, Kind, Name, entity::DependencyTarget};
 use tokio::sync::watch;
 
+pub(crate) use self::backend::Backend;
 use self::{backend::RegisteredTools, cell::ViewCell, pages::Pages, tool_cache::ToolCache};
 pub use self::{
     composed::Composed,

@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use gateway_policy::Principal;
+use gateway_policy::QuotaKey;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// The limits of all computations and of each caller.
@@ -17,7 +17,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 pub(crate) struct Workers {
     places: Arc<Semaphore>,
     own: usize,
-    callers: Mutex<HashMap<Principal, Weak<Semaphore>>>,
+    callers: Mutex<HashMap<QuotaKey, Weak<Semaphore>>>,
 }
 
 impl Default for Workers {
@@ -36,7 +36,7 @@ impl Workers {
     /// completes and keeps its slot.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        caller: &Principal,
+        caller: &QuotaKey,
         compute: impl FnOnce() -> T + Send + 'static,
     ) -> T {
         let own = self.caller_slots(caller);
@@ -61,7 +61,7 @@ impl Workers {
         Ok([own, Arc::clone(&self.places).acquire_owned().await?])
     }
 
-    fn caller_slots(&self, caller: &Principal) -> Arc<Semaphore> {
+    fn caller_slots(&self, caller: &QuotaKey) -> Arc<Semaphore> {
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         callers.retain(|_, own| own.strong_count() > 0);
         let known = callers.get(caller).and_then(Weak::upgrade);

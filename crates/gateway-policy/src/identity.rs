@@ -32,7 +32,7 @@ pub enum CallerIdentity {
         /// The agent that the credential names.
         agent: Option<AgentReference>,
         /// The kind of credential.
-        method: AuthMethod,
+        auth_method: AuthMethod,
         /// The owner of the credential; never logged.
         principal: Box<str>,
         /// The owner of the credential as it may be logged.

@@ -53,7 +53,7 @@ fn limits() -> UpstreamLimits {
 pub(super) fn subject_token(principal: &str, token: &str) -> SubjectToken {
     let claim = CallerIdentity::Verified {
         agent: None,
-        method: AuthMethod::Token,
+        auth_method: AuthMethod::Token,
         principal: principal.into(),
         log_name: None,
     };

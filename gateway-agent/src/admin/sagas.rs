@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
-use gateway_compose::NotRetried;
+use gateway_compose::RetryError;
 use serde::Deserialize;
 
 use super::error_response;
@@ -55,11 +55,11 @@ async fn retry(State(handle): State<GatewayHandle>, body: Bytes) -> Response {
             tracing::info!(target: "audit", event = "saga", saga = request.saga, what = "retried");
             return StatusCode::ACCEPTED.into_response();
         }
-        Err(error @ NotRetried::Unknown(_)) => (StatusCode::NOT_FOUND, error),
-        Err(error @ (NotRetried::Settled(_) | NotRetried::UnderWay(_))) => {
+        Err(error @ RetryError::Unknown(_)) => (StatusCode::NOT_FOUND, error),
+        Err(error @ (RetryError::Settled(_) | RetryError::UnderWay(_))) => {
             (StatusCode::CONFLICT, error)
         }
-        Err(error @ NotRetried::Journal(_)) => (StatusCode::SERVICE_UNAVAILABLE, error),
+        Err(error @ RetryError::Journal(_)) => (StatusCode::SERVICE_UNAVAILABLE, error),
     };
     error_response(status.0, &status.1.to_string())
 }

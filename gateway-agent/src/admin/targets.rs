@@ -47,7 +47,7 @@ struct TargetView {
 
 impl From<TargetHealth> for TargetView {
     fn from(health: TargetHealth) -> Self {
-        let TargetHealth { server, prefix, is_spared, load, state } = health;
+        let TargetHealth { server, prefix, is_circuit_open, load, state } = health;
         let name = state.as_str();
         let (era, since, error) = match state {
             TargetState::Connecting | TargetState::Idle | TargetState::Stopped => {
@@ -64,7 +64,7 @@ impl From<TargetHealth> for TargetView {
             era,
             down_seconds,
             error,
-            circuit_open: is_spared,
+            circuit_open: is_circuit_open,
             running: load.running,
             queued: load.waiting,
         }
@@ -100,7 +100,7 @@ async fn stop(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response 
 }
 
 async fn start(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
-    act(&body, |server| done(server, "started", upstreams.start_again(server)))
+    act(&body, |server| done(server, "started", upstreams.resume(server)))
 }
 
 fn act(body: &[u8], act: impl FnOnce(&TargetId) -> Response) -> Response {

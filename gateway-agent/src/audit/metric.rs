@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::Outcome;
+use gateway_policy::CallOutcome;
 use gateway_protocol::mcp::Era;
 use metrics::{Counter, Histogram, SharedString, counter, gauge, histogram};
 
@@ -31,7 +31,7 @@ static TOOLS: LazyLock<LimitedLabels<ToolMeters>> =
 static SERVERS: LazyLock<LimitedLabels<ServerMeters>> =
     LazyLock::new(|| LimitedLabels::new(100, ServerMeters::new));
 /// Metrics of all calls by era and outcome.
-static ALL: LazyLock<[[OnceLock<CallMeters>; Outcome::COUNT]; 2]> = LazyLock::new(Default::default);
+static ALL: LazyLock<[[OnceLock<CallMeters>; CallOutcome::COUNT]; 2]> = LazyLock::new(Default::default);
 
 /// Cached handles: a lookup by labels costs more than counting.
 struct CallMeters {
@@ -43,13 +43,13 @@ struct ToolMeters {
     label: SharedString,
     request_bytes: Counter,
     response_bytes: Counter,
-    calls: [OnceLock<Counter>; Outcome::COUNT],
+    calls: [OnceLock<Counter>; CallOutcome::COUNT],
 }
 
 struct ServerMeters {
     label: SharedString,
     seconds: Histogram,
-    calls: [OnceLock<Counter>; Outcome::COUNT],
+    calls: [OnceLock<Counter>; CallOutcome::COUNT],
 }
 
 impl ToolMeters {
@@ -70,7 +70,7 @@ impl ServerMeters {
     }
 }
 
-pub(super) fn count_call(of: Era, outcome: Outcome, seconds: f64) {
+pub(super) fn count_call(of: Era, outcome: CallOutcome, seconds: f64) {
     let meters = ALL[usize::from(of == Era::Legacy)][outcome as usize].get_or_init(|| CallMeters {
         calls: counter!(CALLS, "era" => of.as_str(), "outcome" => outcome.as_str()),
         seconds: histogram!(CALL_SECONDS, "outcome" => outcome.as_str()),
@@ -80,7 +80,7 @@ pub(super) fn count_call(of: Era, outcome: Outcome, seconds: f64) {
 }
 
 /// Tools that are not registered share one series.
-pub(super) fn count_tool(tool: Option<&str>, outcome: Outcome, bytes: [usize; 2]) {
+pub(super) fn count_tool(tool: Option<&str>, outcome: CallOutcome, bytes: [usize; 2]) {
     let meters = TOOLS.get(tool);
     meters.request_bytes.increment(bytes[0] as u64);
     meters.response_bytes.increment(bytes[1] as u64);
@@ -88,7 +88,7 @@ pub(super) fn count_tool(tool: Option<&str>, outcome: Outcome, bytes: [usize; 2]
     meters.calls[outcome as usize].get_or_init(new).increment(1);
 }
 
-pub(super) fn count_upstream(server: &str, outcome: Outcome, took: Duration) {
+pub(super) fn count_upstream(server: &str, outcome: CallOutcome, took: Duration) {
     let meters = SERVERS.get(Some(server));
     meters.seconds.record(took.as_secs_f64());
     let label = || meters.label.clone();

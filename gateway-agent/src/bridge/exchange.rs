@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use axum::body::Body;
 use bytes::Bytes;
 use gateway_protocol::{
-    jsonrpc::{self, Limits, Message, ObjectWriter, Outcome, code},
+    jsonrpc::{self, Limits, Message, ObjectWriter, ResponsePayload, code},
     sse::Events,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
@@ -134,7 +134,7 @@ impl Bridge {
             let is_lost =
                 matches!(failure, BridgeError::Unknown { .. } | BridgeError::Unreachable { .. });
             if is_lost && asked.acknowledged.load(Ordering::Relaxed) {
-                sleep(backoff.wait()).await;
+                sleep(backoff.next_delay()).await;
             } else if matches!(failure, BridgeError::Unknown { .. })
                 && asked.is_repeatable()
                 && !is_repeated
@@ -191,16 +191,16 @@ impl Bridge {
         let gateway = || self.endpoint.name();
         match read {
             Ok(Message::Response(response)) => match (response.id, response.outcome) {
-                (Some(_), Outcome::Result(_)) => Ok((message, None)),
-                (Some(_), Outcome::Error(error)) => {
+                (Some(_), ResponsePayload::Result(_)) => Ok((message, None)),
+                (Some(_), ResponsePayload::Error(error)) => {
                     let code = error.code;
                     Ok((message, Some(code)))
                 }
                 // A request that was rejected before its body was parsed.
-                (None, Outcome::Error(error)) => {
+                (None, ResponsePayload::Error(error)) => {
                     Ok((jsonrpc::error(Some(asked.id()), &error), Some(error.code)))
                 }
-                (None, Outcome::Result(_)) => {
+                (None, ResponsePayload::Result(_)) => {
                     let reason = "its id is missing".to_owned();
                     Err(BridgeError::NoResponse { gateway: gateway(), reason })
                 }
@@ -314,7 +314,7 @@ impl Bridge {
         let last_event = HeaderValue::from_str(events.last_id()?).ok()?;
         let mut backoff = backoff();
         for _ in 0..MAX_RESUMES {
-            let pause = events.retry().unwrap_or_else(|| backoff.wait());
+            let pause = events.retry().unwrap_or_else(|| backoff.next_delay());
             sleep(pause.min(LONGEST_PAUSE)).await;
             let mut headers = snapshot.headers.clone();
             headers.insert(LAST_EVENT_HEADER, last_event.clone());
@@ -445,7 +445,7 @@ impl Bridge {
     }
 
     fn answer_limits(&self) -> Limits {
-        Limits::of_bytes(self.sizes.response_bytes)
+        Limits::with_max_bytes(self.sizes.response_bytes)
     }
 }
 
@@ -458,8 +458,8 @@ struct Page {
 fn result_of(message: &Bytes, limits: Limits) -> Option<&RawValue> {
     match jsonrpc::parse(message, limits) {
         Ok(Message::Response(response)) => match response.outcome {
-            Outcome::Result(result) => Some(result),
-            Outcome::Error(_) => None,
+            ResponsePayload::Result(result) => Some(result),
+            ResponsePayload::Error(_) => None,
         },
         _ => None,
     }

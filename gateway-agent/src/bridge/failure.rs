@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gateway_protocol::jsonrpc::{self, ErrorObject, Id, Invalid, code};
+use gateway_protocol::jsonrpc::{self, ErrorObject, Id, InvalidMessage, code};
 use http::StatusCode;
 use retry_backoff::Backoff;
 use serde_json::value::RawValue;
@@ -102,9 +102,9 @@ impl LimitReached {
 }
 
 /// The error response to an invalid line.
-pub(super) fn invalid(id: Option<Id<'_>>, invalid: &Invalid) -> Bytes {
+pub(super) fn invalid(id: Option<Id<'_>>, invalid: &InvalidMessage) -> Bytes {
     let code = match invalid {
-        Invalid::Syntax { .. } => code::PARSE_ERROR,
+        InvalidMessage::Syntax { .. } => code::PARSE_ERROR,
         _ => code::INVALID_REQUEST,
     };
     error(id, code, "invalid-message", invalid.to_string())

@@ -72,7 +72,7 @@ impl Bridge {
                 },
                 Err(_) => has_failed = true,
             }
-            sleep(events.retry().unwrap_or_else(|| backoff.wait())).await;
+            sleep(events.retry().unwrap_or_else(|| backoff.next_delay())).await;
         }
     }
 

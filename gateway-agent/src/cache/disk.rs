@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use atomic_file::{Access, parent_directory, sync_directory, with_suffix, write_synced};
 use bytes::Bytes;
 use registry_core::{
     Catalog, RegistryId, Revision, SealedCommit,
@@ -20,7 +21,7 @@ use registry_core::{
 use super::{Batch, Confirmed, journal};
 use crate::{
     catalog_verifier::CatalogRejected,
-    files::{beside, directory, link_as, remove, sync_directory, write_synced},
+    files::{link_as, remove},
 };
 
 /// Maximum file size, in bytes.
@@ -135,7 +136,7 @@ impl Disk {
     fn load(&mut self, verify: Verify<'_>) -> Option<Catalog> {
         let current = load_snapshot(&self.path, verify);
         self.is_current_valid = current.is_some();
-        let previous = || load_snapshot(&beside(&self.path, ".previous"), verify);
+        let previous = || load_snapshot(&with_suffix(&self.path, ".previous"), verify);
         let LoadedSnapshot { mut catalog, bytes: snapshot_bytes, age } =
             current.or_else(previous)?;
         self.age = age;
@@ -150,7 +151,7 @@ impl Disk {
 
     /// Applies the journal's commits. `None`: the journal must not be extended.
     fn replay(&mut self, catalog: &mut Catalog, verify: Verify<'_>) -> Option<u64> {
-        let path = beside(&self.path, ".log");
+        let path = with_suffix(&self.path, ".log");
         let bytes = match read_bounded(&path) {
             Ok(bytes) => Bytes::from(bytes),
             Err(InvalidCacheFile::Io(e)) if e.kind() == io::ErrorKind::NotFound => return Some(0),
@@ -201,7 +202,7 @@ impl Disk {
     /// Sets the modification time of the files to the time of the last confirmation.
     pub(super) fn set_time(&self, age: Option<Duration>) -> Result<(), CacheError> {
         let Some(age) = age.filter(|_| self.lock.is_some()) else { return Ok(()) };
-        for path in [self.path.clone(), beside(&self.path, ".log")] {
+        for path in [self.path.clone(), with_suffix(&self.path, ".log")] {
             match set_age(&path, age) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(failed("set the time of", &path)(e));
@@ -236,7 +237,7 @@ impl Disk {
         if length > written.snapshot_bytes / 2 {
             return Ok(None);
         }
-        let path = beside(&self.path, ".log");
+        let path = with_suffix(&self.path, ".log");
         append_synced(&path, &frames).map_err(failed("append to", &path))?;
         Ok(Some(WrittenState {
             revision: catalog.revision(),
@@ -247,17 +248,17 @@ impl Disk {
 
     fn rewrite(&mut self, catalog: &Catalog) -> Result<WrittenState, CacheError> {
         let bytes = write_export(catalog);
-        let (path, new) = (&self.path, beside(&self.path, ".tmp"));
-        write_synced(&new, &bytes).map_err(failed("write", &new))?;
+        let (path, new) = (&self.path, with_suffix(&self.path, ".tmp"));
+        write_synced(&new, &bytes, Access::Default).map_err(failed("write", &new))?;
         if self.is_current_valid && path.exists() {
-            let previous = beside(path, ".previous");
+            let previous = with_suffix(path, ".previous");
             link_as(path, &previous).map_err(failed("keep the previous copy as", &previous))?;
         }
         fs::rename(&new, path).map_err(failed("replace", path))?;
         self.is_current_valid = true;
         sync_directory(path).map_err(failed("flush the directory of", path))?;
         // Frames older than the snapshot are ignored, so a failure is harmless.
-        let journal = beside(path, ".log");
+        let journal = with_suffix(path, ".log");
         remove(&journal).map_err(failed("remove", &journal))?;
         Ok(WrittenState {
             registry: catalog.registry().clone(),
@@ -280,9 +281,9 @@ fn is_unwritable(error: &io::Error) -> bool {
 }
 
 fn take_lock(path: &Path) -> Result<File, CacheError> {
-    let directory = directory(path);
+    let directory = parent_directory(path);
     fs::create_dir_all(directory).map_err(failed("create the cache's directory", directory))?;
-    let lock = beside(path, ".lock");
+    let lock = with_suffix(path, ".lock");
     let file = File::options().create(true).truncate(false).write(true).open(&lock);
     let file = file.map_err(failed("open the cache's lock", &lock))?;
     match file.try_lock() {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::Mode;
+use gateway_policy::ValidationMode;
 use gateway_upstream::Definitions;
 use registry_core::{Catalog, Key, Kind};
 use tokio::{sync::watch, time::sleep};
@@ -96,7 +96,7 @@ impl Contracts {
             let live = LiveTools::for_server(definitions, server);
             for key in catalog.dependents(server).filter(|key| key.kind == Kind::Tool) {
                 let record = catalog.find(key).filter(|record| is_usable(record));
-                let Some(record) = record.filter(|_| self.checks(key).contract != Mode::Ignore)
+                let Some(record) = record.filter(|_| self.checks(key).contract != ValidationMode::Ignore)
                 else {
                     continue;
                 };
@@ -155,7 +155,7 @@ impl ContractMonitor {
             return;
         }
         let is_quarantined = |(tool, status): &(&Key, &Arc<ContractStatus>)| {
-            status.is_broken && contracts.checks(tool).contract == Mode::Error
+            status.is_broken && contracts.checks(tool).contract == ValidationMode::Error
         };
         let quarantined = self.statuses.iter().filter(is_quarantined).count();
         metric::set(self.statuses.values().map(|status| &**status), quarantined);
@@ -231,7 +231,7 @@ fn is_harmless(status: &ContractStatus) -> bool {
 }
 
 fn log(contracts: &Contracts, tool: &Key, now: &ContractStatus) {
-    let is_quarantined = now.is_broken && contracts.checks(tool).contract == Mode::Error;
+    let is_quarantined = now.is_broken && contracts.checks(tool).contract == ValidationMode::Error;
     let parts: Vec<_> =
         now.drift.iter().map(|d| format!("{}: {}", d.part.as_str(), d.class.as_str())).collect();
     let live = now.live.as_ref().map(|live| live.digest().to_string());

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use atomic_file::Access;
 use registry_core::{Digest, Key, document::parse_json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,7 +17,6 @@ use super::{
     pin::{Content, Pins},
     pins_path,
 };
-use crate::files::replace_synced;
 
 const FORMAT: &str = "gateway-pins-v1";
 /// Maximum file size, in bytes; above that of all pins with the longest names.
@@ -73,7 +73,7 @@ impl PinFile {
         let digest = digest_of_value(&content);
         let written = Written { format: FORMAT.to_owned(), digest, content };
         let bytes = serde_json::to_vec(&written)?;
-        replace_synced(&self.path, &bytes)
+        atomic_file::replace(&self.path, &bytes, Access::Default)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use gateway_policy::{CheckRules, Mode};
+use gateway_policy::{ValidationRules, ValidationMode};
 use registry_core::{Digest, Key};
 use serde::Serialize;
 
@@ -53,7 +53,7 @@ pub struct ToolReport {
 impl ContractReport {
     pub(super) fn new<'a>(
         compared: impl Iterator<Item = (&'a Key, &'a ContractStatus)>,
-        rules: &CheckRules,
+        rules: &ValidationRules,
         observed: &ViolationCounters,
     ) -> Self {
         let mut noted = observed.noted();
@@ -61,10 +61,10 @@ impl ContractReport {
             ContractState::ALL.map(|state| (state.as_str(), 0_usize)).into_iter().collect();
         let (mut quarantined, mut tools) = (0, Vec::new());
         let is_looked_at =
-            |(tool, _): &(&Key, &ContractStatus)| rules.of(tool).contract != Mode::Ignore;
+            |(tool, _): &(&Key, &ContractStatus)| rules.for_tool(tool).contract != ValidationMode::Ignore;
         for (tool, status) in compared.filter(is_looked_at) {
             *states.entry(status.state.as_str()).or_default() += 1;
-            let is_quarantined = status.is_broken && rules.of(tool).contract == Mode::Error;
+            let is_quarantined = status.is_broken && rules.for_tool(tool).contract == ValidationMode::Error;
             quarantined += usize::from(is_quarantined);
             let observed = noted.remove(tool);
             let matches_contract =

@@ -15,12 +15,12 @@ fn key() -> Key {
     KEY.parse().unwrap()
 }
 
-fn settings(mode: Mode) -> ArcSwap<Settings> {
+fn settings(mode: ValidationMode) -> ArcSwap<Settings> {
     ArcSwap::from_pointee(Settings { rules: rules(mode), limited: Vec::new() })
 }
 
-fn rules(contract_drift: Mode) -> CheckRules {
-    CheckRules::from(RuntimeValidation { contract_drift, ..RuntimeValidation::default() })
+fn rules(contract_drift: ValidationMode) -> ValidationRules {
+    ValidationRules::from(RuntimeValidation { contract_drift, ..RuntimeValidation::default() })
 }
 
 /// Contracts stored next to this cache.
@@ -28,7 +28,7 @@ fn opened(cache: &Path) -> Contracts {
     let (file, pins) = PinFile::open(cache);
     let known = Mutex::new(Known { pins, ..Known::default() });
     Contracts {
-        settings: settings(Mode::Error),
+        settings: settings(ValidationMode::Error),
         known,
         file: Some(file.into()),
         ..Contracts::default()
@@ -195,7 +195,7 @@ fn accepted_definition_is_exact_and_persistent() {
     assert!(contracts.is_quarantined(&catalog, record, own(Some(&listed(&evil)))).holds);
 
     // A failed write accepts nothing.
-    let obstacle = crate::files::beside(&pins_path(&cache), ".tmp");
+    let obstacle = atomic_file::with_suffix(&pins_path(&cache), ".tmp");
     std::fs::create_dir(&obstacle).unwrap();
     assert!(matches!(contracts.accept(&key(), digest(&compared)), Err(NotAccepted::Io(_))));
     assert!(look(&contracts, &catalog, &live("Adds", &json!({}))).state == ContractState::Drifted);
@@ -269,7 +269,7 @@ fn damaged_pin_file_accepts_nothing() {
 
 #[test]
 fn report_contains_all_findings() {
-    let contracts = Contracts { settings: settings(Mode::Error), ..Contracts::default() };
+    let contracts = Contracts { settings: settings(ValidationMode::Error), ..Contracts::default() };
     let catalog = one(json!({ "description": "Adds" }));
     look(&contracts, &catalog, &live("Adds", &json!({})));
     let told = serde_json::to_value(contracts.report()).unwrap();
@@ -350,7 +350,7 @@ proptest! {
 
 #[test]
 fn callers_get_previous_result_until_next_check() {
-    let contracts = Contracts { settings: settings(Mode::Error), ..Contracts::default() };
+    let contracts = Contracts { settings: settings(ValidationMode::Error), ..Contracts::default() };
     let before = one(json!({ "inputSchema": numbers("number") }));
     let after = one(json!({ "inputSchema": numbers("integer") }));
     let live = listed(&live("Adds", &numbers("number")));
@@ -367,7 +367,7 @@ fn callers_get_previous_result_until_next_check() {
 
 #[tokio::test]
 async fn provisional_answers_are_replaced_by_check() {
-    let contracts = Contracts { settings: settings(Mode::Error), ..Contracts::default() };
+    let contracts = Contracts { settings: settings(ValidationMode::Error), ..Contracts::default() };
     let contracts = Arc::new(contracts);
     let known = one(json!({ "inputSchema": numbers("integer") }));
     let live = listed(&live("Adds", &numbers("number")));

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use gateway_policy::{Evidence, HeaderClaim, Named};
+use gateway_policy::{AuthMethod, CallerIdentity, AgentReference};
 
 use super::{challenge::AuthenticationError, shortened};
 
@@ -16,15 +16,15 @@ pub(super) fn credentials(peer: Option<SocketAddr>, reason: &str) {
 /// Insufficient scopes.
 pub(super) fn scopes(
     peer: Option<SocketAddr>,
-    (claim, error): (&HeaderClaim, &AuthenticationError),
+    (claim, error): (&CallerIdentity, &AuthenticationError),
     asked: Option<(&str, Option<&str>)>,
 ) {
     let (named, auth_method, principal) = match claim {
-        HeaderClaim::Absent => (None, Evidence::Nothing, None),
-        HeaderClaim::Unreadable => (None, Evidence::Headers, None),
-        HeaderClaim::Agent { name, version } => (Some((name, version)), Evidence::Headers, None),
-        HeaderClaim::Proven { named, auth_method, log_name, .. } => {
-            let named = named.as_ref().map(|Named { name, version }| (name, version));
+        CallerIdentity::Anonymous => (None, AuthMethod::None, None),
+        CallerIdentity::Malformed => (None, AuthMethod::Headers, None),
+        CallerIdentity::Asserted { name, version } => (Some((name, version)), AuthMethod::Headers, None),
+        CallerIdentity::Verified { agent, auth_method, log_name, .. } => {
+            let named = agent.as_ref().map(|AgentReference { name, version }| (name, version));
             (named, *auth_method, log_name.as_deref())
         }
     };

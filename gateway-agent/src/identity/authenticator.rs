@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
 use axum::extract::ConnectInfo;
-use gateway_policy::{HeaderClaim, Principal, SubjectToken};
+use gateway_policy::{CallerIdentity, QuotaKey, SubjectToken};
 use http::{
     HeaderMap, Uri,
     header::{Entry, HOST},
@@ -47,14 +47,14 @@ pub struct Authenticator {
 /// The authenticated sender of a request, without its credentials.
 #[derive(Debug, Clone)]
 pub(crate) struct Authentication {
-    pub(crate) claim: HeaderClaim,
+    pub(crate) claim: CallerIdentity,
     /// The token, if it names a subject.
     pub(crate) subject: Option<Arc<SubjectToken>>,
     /// The self-description of the client program (unverified).
     pub(crate) client: Option<Arc<ClientInfo>>,
     /// The quota key for memory, sessions and event streams: the verified caller, or else the
     /// network. An unverified agent name selects no quota, because a caller could use many names.
-    pub(crate) payer: Principal,
+    pub(crate) payer: QuotaKey,
     grants: Arc<Grants>,
 }
 
@@ -71,8 +71,8 @@ struct Grants {
 
 impl Authentication {
     /// The sender of work without a request, such as the recovery of a saga. It has no scopes.
-    pub(crate) fn without_request(claim: HeaderClaim) -> Self {
-        let payer = claim.apart();
+    pub(crate) fn without_request(claim: CallerIdentity) -> Self {
+        let payer = claim.quota_key();
         Self { claim, subject: None, client: None, payer, grants: Arc::default() }
     }
 
@@ -144,7 +144,7 @@ impl Authenticator {
             (None, Some(bearer)) => claim(bearer, None),
             (None, None) => self.headers(parts),
         };
-        let is_identified = matches!(claim, HeaderClaim::Agent { .. } | HeaderClaim::Proven { .. });
+        let is_identified = matches!(claim, CallerIdentity::Asserted { .. } | CallerIdentity::Verified { .. });
         if self.authentication.required && !is_identified {
             audit_events::credentials(peer(parts), "no credentials");
             return Err(AuthenticationError::Missing(
@@ -220,7 +220,7 @@ impl Authenticator {
             audit_events::credentials(peer(parts), &reason);
             AuthenticationError::Invalid(self.challenge(self.metadata_url(parts), &[]))
         })?;
-        if credential.auth_method == super::Evidence::Token
+        if credential.auth_method == super::AuthMethod::Token
             && !credential.granted.contains_all(self.required_scopes().iter().map(String::as_str))
         {
             let refusal =
@@ -265,7 +265,7 @@ impl Authenticator {
         else {
             return Err("unknown API key".to_owned());
         };
-        let claims = verifier.verify(token, UnknownKey::Look).await;
+        let claims = verifier.verify(token, UnknownKey::Refetch).await;
         let claims = claims.map_err(|why| format!("jwt: {why}"))?;
         Ok(credential::of_claims(&self.authentication, jwt, &claims))
     }
@@ -277,7 +277,7 @@ impl Authenticator {
     }
 
     /// The claim of `X-Agent-*` headers, if their sender is trusted.
-    fn headers(&self, parts: &Parts) -> HeaderClaim {
+    fn headers(&self, parts: &Parts) -> CallerIdentity {
         let proxies = &self.authentication.trusted_proxies;
         if proxies.is_empty() {
             return read_claim(self.claims, &parts.headers);
@@ -339,7 +339,7 @@ impl Authenticator {
 }
 
 /// The claim of the strongest credential. Sessions are bound to all credentials.
-fn claim(strongest: Credential, weaker: Option<Credential>) -> HeaderClaim {
+fn claim(strongest: Credential, weaker: Option<Credential>) -> CallerIdentity {
     let Credential { named, auth_method, mut principal, mut log_name, .. } = strongest;
     if let Some(weaker) = weaker {
         principal = format!("{principal}\n{}", weaker.principal);
@@ -347,13 +347,18 @@ fn claim(strongest: Credential, weaker: Option<Credential>) -> HeaderClaim {
     }
     let log_name = log_name.filter(|log_name| !log_name.is_empty());
     let log_name = log_name.map(|log_name| log_name.chars().take(LOG_NAME_CHARS).collect());
-    HeaderClaim::Proven { named, auth_method, principal: principal.into(), log_name }
+    CallerIdentity::Verified {
+        agent: named,
+        auth_method,
+        principal: principal.into(),
+        log_name,
+    }
 }
 
-fn payer(claim: &HeaderClaim, parts: &Parts) -> Principal {
-    let verified = Some(claim).filter(|claim| matches!(claim, HeaderClaim::Proven { .. }));
+fn payer(claim: &CallerIdentity, parts: &Parts) -> QuotaKey {
+    let verified = Some(claim).filter(|claim| matches!(claim, CallerIdentity::Verified { .. }));
     let address = || Some(buffers::of_address(peer(parts)?.ip()));
-    verified.and_then(HeaderClaim::apart).or_else(address)
+    verified.and_then(CallerIdentity::quota_key).or_else(address)
 }
 
 fn peer(parts: &Parts) -> Option<SocketAddr> {

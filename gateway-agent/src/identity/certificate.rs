@@ -1,6 +1,6 @@
 //! The agent of a SPIFFE id.
 
-use gateway_policy::Named;
+use gateway_policy::AgentReference;
 use registry_tls::SPIFFE;
 
 /// A pattern such as `spiffe://trust/agent/{name}/{version}`; the version is optional. Names may
@@ -37,7 +37,7 @@ impl SpiffePattern {
     }
 
     /// The agent of an id.
-    pub(super) fn agent(&self, id: &str) -> Option<Named> {
+    pub(super) fn agent(&self, id: &str) -> Option<AgentReference> {
         let rest = id.strip_prefix(&self.before)?;
         let (name, version) = match &self.between {
             Some(between) => {
@@ -46,7 +46,7 @@ impl SpiffePattern {
             None => (rest, None),
         };
         let is_there = !name.is_empty() && version.is_none_or(|version| !version.is_empty());
-        is_there.then(|| Named { name: name.into(), version: version.map(Into::into) })
+        is_there.then(|| AgentReference { name: name.into(), version: version.map(Into::into) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Verification results of each kind of credential.
 
-use gateway_policy::{Evidence, Named};
+use gateway_policy::{AuthMethod, AgentReference};
 use registry_core::Digest;
 use registry_jwt::find;
 use registry_tls::Holder;
@@ -20,8 +20,8 @@ pub(crate) struct PeerCertificate(pub(crate) Result<Holder, String>);
 #[derive(Debug, Clone)]
 pub(super) struct Credential {
     /// The agent that it names.
-    pub(super) named: Option<Named>,
-    pub(super) auth_method: Evidence,
+    pub(super) named: Option<AgentReference>,
+    pub(super) auth_method: AuthMethod,
     /// The verified subject. Sessions are bound to it.
     pub(super) principal: String,
     /// The subject for the log. API keys have none.
@@ -38,12 +38,12 @@ pub(super) fn of_certificate(rules: &CertificatesConfig, shown: &PeerCertificate
             (holder.name.clone(), rules.spiffe.as_ref().and_then(|p| p.agent(&holder.name)))
         }
         Ok(holder) => {
-            let named = || Named { name: holder.name.as_str().into(), version: None };
+            let named = || AgentReference { name: holder.name.as_str().into(), version: None };
             (holder.name.clone(), rules.subject.then(named))
         }
         Err(_) => (String::new(), None),
     };
-    let (auth_method, granted) = (Evidence::Certificate, GrantedScopes::default());
+    let (auth_method, granted) = (AuthMethod::Certificate, GrantedScopes::default());
     let log_name = Some(principal.clone()).filter(|name| !name.is_empty());
     Credential { named, auth_method, principal, log_name, granted, has_subject: false }
 }
@@ -59,10 +59,10 @@ pub(super) fn of_key(config: &AuthenticationConfig, key: &str) -> Option<Credent
     }
     let known = config.api_keys.get(usize::try_from(place).ok()?)?;
     let ApiKeyConfig { agent, version, digest, scopes } = known;
-    let named = Named { name: agent.as_str().into(), version: version.as_deref().map(Into::into) };
+    let named = AgentReference { name: agent.as_str().into(), version: version.as_deref().map(Into::into) };
     bool::from(is_found).then(|| Credential {
         named: Some(named),
-        auth_method: Evidence::ApiKey,
+        auth_method: AuthMethod::ApiKey,
         principal: digest.to_string(),
         log_name: None,
         granted: GrantedScopes::new(scopes.iter().cloned(), &config.implied_scopes),
@@ -81,12 +81,12 @@ pub(super) fn of_claims(
     // The first claim with a value decides, so that a malformed one is not replaced by a later one.
     let agent =
         jwt.agent_claims.iter().find_map(|name| find(claims, name).filter(|c| !c.is_null()));
-    let named = agent.and_then(Value::as_str).map(|name| Named { name: name.into(), version });
+    let named = agent.and_then(Value::as_str).map(|name| AgentReference { name: name.into(), version });
     let subject = text("sub").unwrap_or_default();
     let principal = format!("{} {subject}", jwt.settings.issuer);
     Credential {
         named,
-        auth_method: Evidence::Token,
+        auth_method: AuthMethod::Token,
         log_name: Some(principal.trim_end().to_owned()),
         principal,
         granted: GrantedScopes::new(scopes(claims), &config.implied_scopes),

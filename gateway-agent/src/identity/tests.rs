@@ -39,7 +39,7 @@ fn client(name: &str, version: &str) -> Arc<ClientInfo> {
     Arc::new(ClientInfo { name: name.to_owned(), version: version.to_owned() })
 }
 
-fn who(config: IdentityConfig, pairs: Pairs<'_>) -> (Identity, Evidence) {
+fn who(config: IdentityConfig, pairs: Pairs<'_>) -> (Identity, AuthMethod) {
     let claim = read_claim(config, &headers(pairs));
     let caller = identify(config, &registry(), &claim, Some(client("team/a", "1.9.0")));
     (caller.identity().clone(), caller.auth_method())
@@ -69,7 +69,7 @@ fn headers_select_exact_or_newest_active_version() {
         (&[("x-agent-name", b"no name")], Identity::Unknown),
     ];
     for (pairs, expected) in cases {
-        assert_eq!(who(TRUSTING, pairs), (expected, Evidence::Headers), "{pairs:?}");
+        assert_eq!(who(TRUSTING, pairs), (expected, AuthMethod::Headers), "{pairs:?}");
     }
     let old = who(TRUSTING, &[("x-agent-name", b"old")]);
     assert_eq!(old.0, an_agent("old", "1.0.0"), "deprecation alone breaks nobody");
@@ -89,21 +89,21 @@ fn unreadable_claim_has_no_fallback() {
         &[("x-agent-name", b"nobody")],
     ];
     for pairs in cases {
-        assert_eq!(who(SCOPING, pairs), (Identity::Unknown, Evidence::Headers), "{pairs:?}");
+        assert_eq!(who(SCOPING, pairs), (Identity::Unknown, AuthMethod::Headers), "{pairs:?}");
     }
 }
 
 #[test]
 fn untrusted_headers_are_ignored() {
-    assert_eq!(who(WARY, &[("x-agent-name", b"team/a")]), (Identity::Unknown, Evidence::Nothing));
+    assert_eq!(who(WARY, &[("x-agent-name", b"team/a")]), (Identity::Unknown, AuthMethod::None));
 }
 
 #[test]
 fn client_info_selects_agent_if_configured() {
-    assert_eq!(who(TRUSTING, &[]), (Identity::Unknown, Evidence::Nothing));
+    assert_eq!(who(TRUSTING, &[]), (Identity::Unknown, AuthMethod::None));
     assert_eq!(who(SCOPING, &[]).0, an_agent("team/a", "1.9.0"));
-    assert_eq!(who(SCOPING, &[]).1, Evidence::ClientInfo);
-    let claim = HeaderClaim::Absent;
+    assert_eq!(who(SCOPING, &[]).1, AuthMethod::ClientInfo);
+    let claim = CallerIdentity::Anonymous;
     let identity = |name: &str, version: &str| {
         let caller = identify(SCOPING, &registry(), &claim, Some(client(name, version)));
         caller.identity().clone()
@@ -132,18 +132,18 @@ fn client_info_is_shortened_and_optional() {
 
 #[test]
 fn quota_keys_separate_verified_callers_only() {
-    let proven = |named: Option<&str>, principal: &str| HeaderClaim::Proven {
-        named: named.map(|name| Named { name: name.into(), version: Some("1.0.0".into()) }),
-        auth_method: Evidence::Token,
+    let proven = |named: Option<&str>, principal: &str| CallerIdentity::Verified {
+        agent: named.map(|name| AgentReference { name: name.into(), version: Some("1.0.0".into()) }),
+        auth_method: AuthMethod::Token,
         principal: principal.into(),
         log_name: None,
     };
-    let believed = HeaderClaim::Agent { name: "a".into(), version: Some("1.0.0".into()) };
-    assert_eq!(HeaderClaim::Absent.apart(), None);
-    assert_eq!(HeaderClaim::Unreadable.apart(), None);
-    assert_eq!(proven(None, "").apart(), None, "a certificate that cannot be read");
-    assert_eq!(proven(Some("a"), "x").apart(), proven(Some("a"), "y").apart());
-    assert_eq!(proven(Some("a"), "x").apart(), believed.apart());
-    assert_ne!(proven(None, "x").apart(), proven(None, "y").apart());
-    assert_ne!(proven(None, "a@1.0.0").apart(), believed.apart());
+    let believed = CallerIdentity::Asserted { name: "a".into(), version: Some("1.0.0".into()) };
+    assert_eq!(CallerIdentity::Anonymous.quota_key(), None);
+    assert_eq!(CallerIdentity::Malformed.quota_key(), None);
+    assert_eq!(proven(None, "").quota_key(), None, "a certificate that cannot be read");
+    assert_eq!(proven(Some("a"), "x").quota_key(), proven(Some("a"), "y").quota_key());
+    assert_eq!(proven(Some("a"), "x").quota_key(), believed.quota_key());
+    assert_ne!(proven(None, "x").quota_key(), proven(None, "y").quota_key());
+    assert_ne!(proven(None, "a@1.0.0").quota_key(), believed.quota_key());
 }

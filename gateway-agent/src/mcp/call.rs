@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gateway_protocol::mcp::{Era, Method};
-use gateway_upstream::Side;
+use gateway_upstream::ClientChannel;
 use serde_json::value::RawValue;
 
 use super::{
@@ -36,7 +36,7 @@ pub(super) async fn serve(
         pipeline::check_call_scopes(&endpoint.gateway, &requester.caller, &tool)?;
         return Ok(inputs::resume(endpoint, incoming, (response_context, &handle)).respond().await);
     }
-    let (side, meanwhile) = Side::open();
+    let (side, meanwhile) = ClientChannel::open();
     let call = Invocation {
         caller: requester.caller.clone(),
         target: Target::Tool(ToolCall {

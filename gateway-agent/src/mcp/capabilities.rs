@@ -62,7 +62,7 @@ pub(super) fn available_features(endpoint: &Endpoint, requester: &Requester) -> 
     let view = view.at(gateway.staleness().check().level);
     let exposes = |what| visible_servers.iter().any(|visible| visible.exposes(what));
     let can = |what: &str| {
-        visible_servers.iter().any(|visible| visible.features.capabilities().can(what))
+        visible_servers.iter().any(|visible| visible.features.capabilities().has(what))
     };
     let found = [
         (Capability::Prompts, exposes(Exposure::Prompts)),
@@ -72,7 +72,7 @@ pub(super) fn available_features(endpoint: &Endpoint, requester: &Requester) -> 
         (Capability::ToolTasks, requester.takes_tasks && view.takes_tasks()),
         (
             Capability::Tasks,
-            visible_servers.iter().any(|visible| visible.features.capabilities().knows(TASKS)),
+            visible_servers.iter().any(|visible| visible.features.capabilities().has_extension(TASKS)),
         ),
     ];
     let served_tools =
@@ -113,7 +113,7 @@ impl AvailableFeatures {
             Feature::Tasks | Feature::Relayed(Method::TaskResult) => {
                 self.has(Capability::ToolTasks)
             }
-            Feature::Relayed(method) if method.is_of_task() => {
+            Feature::Relayed(method) if method.concerns_task() => {
                 self.has(Capability::Tasks) || self.has(Capability::ToolTasks)
             }
             Feature::List(_) | Feature::Relayed(_) => self.has(Capability::Resources),

@@ -9,12 +9,12 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use gateway_policy::{HeaderClaim, Principal};
+use gateway_policy::{CallerIdentity, QuotaKey};
 use gateway_protocol::{
     jsonrpc::{self, Id, Object, ObjectWriter},
     mcp::{Capabilities, LOG_LEVELS, Method, RpcError},
 };
-use gateway_upstream::{Meanwhile, Question};
+use gateway_upstream::{InterimMessage, ClientRequest};
 use http_body_util::BodyExt as _;
 use serde_json::value::RawValue;
 use tokio::{sync::mpsc, time::timeout};
@@ -45,7 +45,7 @@ pub(super) type RenderResponse = Box<dyn FnOnce(Id<'_>) -> SizedResponse + Send>
 /// A running request and its messages to the client.
 pub(super) struct PendingCall {
     pub(super) running: PendingResult,
-    pub(super) meanwhile: mpsc::Receiver<Meanwhile>,
+    pub(super) meanwhile: mpsc::Receiver<InterimMessage>,
 }
 
 /// How messages and questions reach the client.
@@ -63,14 +63,14 @@ pub(super) struct ResponseContext {
     pub(super) log_level: Option<usize>,
     /// The client's capabilities.
     pub(super) capabilities: Capabilities,
-    pub(super) claim: HeaderClaim,
+    pub(super) claim: CallerIdentity,
     pub(super) method: Method,
     /// The tool, prompt, resource or task.
     pub(super) subject: Box<str>,
     /// The body of a request that can be held for input; otherwise empty.
     pub(super) body: Bytes,
     /// The quota key for a request without a connection, and for its events.
-    pub(super) principal: Principal,
+    pub(super) principal: QuotaKey,
     /// The task of the request: the server's id and the client's.
     pub(super) task: Option<(Box<str>, Box<str>)>,
 }
@@ -235,10 +235,10 @@ impl Exchange {
                 return Step::SizedResponse(self.answer());
             };
             let step = match said {
-                Meanwhile::Notification { method, params } => {
+                InterimMessage::Notification { method, params } => {
                     self.notification(&method, params.as_deref()).map(Step::Message)
                 }
-                Meanwhile::Question(question) => self.question(question),
+                InterimMessage::Question(question) => self.question(question),
             };
             if let Some(step) = step {
                 return step;
@@ -296,9 +296,9 @@ impl Exchange {
 
     /// Forwards a question. With a session, it is a request to the client; otherwise the response
     /// asks for input (multi-round-trip request), and the upstream request is held.
-    fn question(&mut self, question: Question) -> Option<Step> {
+    fn question(&mut self, question: ClientRequest) -> Option<Step> {
         let needed = QUESTIONS.iter().find(|(method, _)| **method == *question.method);
-        if !needed.is_some_and(|(_, capability)| self.response_context.capabilities.can(capability))
+        if !needed.is_some_and(|(_, capability)| self.response_context.capabilities.has(capability))
         {
             refuse(question, "the client did not declare the capability for this request");
             return None;
@@ -312,11 +312,11 @@ impl Exchange {
             Ok(place) => place,
             Err(why) => {
                 // Refusing the question also ends the request.
-                question.refuse(why);
+                question.reject(why);
                 return None;
             }
         };
-        let Question { method, params, answer, .. } = question;
+        let ClientRequest { method, params, answer, .. } = question;
         let known = params.as_deref().and_then(|params| self.with_known_task(params.get()));
         let params = known.and_then(|known| RawValue::from_string(known).ok()).or(params);
         let question = PendingQuestion { method, params, answer };
@@ -333,8 +333,8 @@ impl Exchange {
     }
 
     /// If the session cannot queue the question, dropping it notifies the upstream.
-    fn question_in_session(&self, question: Question) -> Option<Bytes> {
-        let Question { method, params, answer, .. } = question;
+    fn question_in_session(&self, question: ClientRequest) -> Option<Bytes> {
+        let ClientRequest { method, params, answer, .. } = question;
         let number = self.response_context.session.as_ref()?.ask(answer)?.to_string();
         let params = params.as_deref().map_or("{}", RawValue::get);
         let known = self.with_known_task(params);
@@ -358,7 +358,7 @@ impl Drop for AttachedExchange {
     }
 }
 
-fn refuse(question: Question, why: &str) {
+fn refuse(question: ClientRequest, why: &str) {
     let code = jsonrpc::code::METHOD_NOT_FOUND;
     let _ = question.answer.send(Err(RpcError { code, message: why.to_owned(), data: None }));
 }

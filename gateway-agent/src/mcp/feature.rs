@@ -10,7 +10,7 @@ use gateway_protocol::{
     mcp::{Era, Method, Param, TASKS},
     naming::{self, Interfaces},
 };
-use gateway_upstream::{Entries, Features, Side, renamed};
+use gateway_upstream::{FeatureEntries, Features, ClientChannel, renamed};
 use registry_core::entity::Exposure;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -114,7 +114,7 @@ fn own_task(
     incoming: &Incoming<'_>,
     (requester, feature): (&Requester, Feature),
 ) -> Option<Task> {
-    if !matches!(feature, Feature::Relayed(method) if method.is_of_task()) {
+    if !matches!(feature, Feature::Relayed(method) if method.concerns_task()) {
         return None;
     }
     Task::open(&endpoint.gateway, &requester.caller.claim, &incoming.text("taskId")?)
@@ -125,7 +125,7 @@ fn listed(
     era: Era,
     ((visible_servers, interfaces), list): ((&VisibleServers, &Interfaces), List),
 ) -> Result<SizedResponse, Rejection> {
-    let (name, needed, entries): (_, _, fn(&Features) -> &Entries) = match list {
+    let (name, needed, entries): (_, _, fn(&Features) -> &FeatureEntries) = match list {
         List::Prompts => ("prompts", Exposure::Prompts, Features::prompts),
         List::Resources => ("resources", Exposure::Resources, Features::resources),
         List::Templates => ("resourceTemplates", Exposure::Resources, Features::templates),
@@ -217,7 +217,7 @@ async fn relayed(
     let about = about(endpoint, incoming, (&requester, method))?;
     let subject: Box<str> = about.known().into();
     let context = requester::context(incoming, &requester);
-    if method.is_of_task() && requester.era == Era::Modern {
+    if method.concerns_task() && requester.era == Era::Modern {
         requester::require_extension(&context, TASKS)?;
     }
     let mut response_context =
@@ -228,7 +228,7 @@ async fn relayed(
     if let Some(handle) = inputs::handle(endpoint, incoming) {
         return Ok(inputs::resume(endpoint, incoming, (response_context, &handle)).respond().await);
     }
-    let (side, meanwhile) = Side::open();
+    let (side, meanwhile) = ClientChannel::open();
     let span = endpoint.gateway.tracer().begin(&context.trace);
     let audited = about.audited();
     let record = CallRecord::begin(method.as_str(), requester.era, &audited, incoming.bytes, span)
@@ -257,7 +257,7 @@ fn about(
     let about = match method {
         Method::GetPrompt => text("name").map(FeatureSubject::Prompt),
         Method::ReadResource => text("uri").map(FeatureSubject::Resource),
-        method if method.is_of_task() => {
+        method if method.concerns_task() => {
             let task = own_task(endpoint, incoming, (requester, Feature::Relayed(method)));
             text("taskId").map(|known| FeatureSubject::Task(known, task))
         }

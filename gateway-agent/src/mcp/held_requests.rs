@@ -12,12 +12,12 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{Exhausted, HeaderClaim, Principal, Scarce, Share, Shares};
+use gateway_policy::{QuotaExceeded, CallerIdentity, QuotaKey, QuotaKind, QuotaGuard, Quotas};
 use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter},
     mcp::Method,
 };
-use gateway_upstream::Answered;
+use gateway_upstream::ClientAnswer;
 use registry_core::Digest;
 use serde_json::value::RawValue;
 use tokio::{
@@ -44,7 +44,7 @@ const KEY: &str = "input";
 /// The identity of a request. Only an identical request can continue it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
-    pub(super) claim: HeaderClaim,
+    pub(super) claim: CallerIdentity,
     pub(super) method: Method,
     pub(super) subject: Box<str>,
     /// The digest of the parameters. `None` for requests that are never held.
@@ -55,14 +55,14 @@ pub(super) struct Owner {
 pub(super) struct PendingQuestion {
     pub(super) method: Box<str>,
     pub(super) params: Option<Box<RawValue>>,
-    pub(super) answer: oneshot::Sender<Answered>,
+    pub(super) answer: oneshot::Sender<ClientAnswer>,
 }
 
 pub(super) struct HeldRequests {
     sealer: Arc<Sealer>,
     table: Mutex<HashMap<Box<str>, HeldEntry>>,
     places: Arc<Semaphore>,
-    shares: Arc<Shares>,
+    shares: Arc<Quotas>,
     timeout: Duration,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct HeldRequest {
 /// A reserved slot. The request expires with it.
 pub(super) struct HeldSlot {
     until: Instant,
-    _share: Share,
+    _share: QuotaGuard,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -94,7 +94,7 @@ impl std::fmt::Debug for HeldRequests {
 impl HeldRequests {
     pub(super) fn new(sealer: Arc<Sealer>) -> Self {
         let (places, shares) =
-            (Semaphore::new(MAX_HELD), Shares::quarters(Scarce::Inputs, MAX_HELD));
+            (Semaphore::new(MAX_HELD), Quotas::new(QuotaKind::Inputs, MAX_HELD));
         let (table, places) = (Mutex::default(), Arc::new(places));
         Self { sealer, table, places, shares, timeout: TIMEOUT }
     }
@@ -105,10 +105,10 @@ impl HeldRequests {
     }
 
     /// Reserves a slot for a caller.
-    pub(super) fn place(&self, principal: &Principal) -> Result<HeldSlot, Exhausted> {
-        let share = self.shares.take(principal)?;
+    pub(super) fn place(&self, principal: &QuotaKey) -> Result<HeldSlot, QuotaExceeded> {
+        let share = self.shares.acquire(principal)?;
         let permit = Arc::clone(&self.places).try_acquire_owned();
-        let full = Exhausted::All { what: Scarce::Inputs, most: MAX_HELD };
+        let full = QuotaExceeded::Total { kind: QuotaKind::Inputs, limit: MAX_HELD };
         let permit = permit.map_err(|_| full)?;
         Ok(HeldSlot { until: Instant::now() + self.timeout, _share: share, _permit: permit })
     }
@@ -183,12 +183,12 @@ fn input_required(handle: &str, asked: &PendingQuestion) -> String {
 mod tests {
     use std::future::pending;
 
-    use gateway_upstream::Side;
+    use gateway_upstream::ClientChannel;
 
     use super::*;
 
     fn owner() -> Owner {
-        let (claim, subject) = (HeaderClaim::Absent, "t".into());
+        let (claim, subject) = (CallerIdentity::Anonymous, "t".into());
         Owner { claim, method: Method::CallTool, subject, params: None }
     }
 
@@ -199,7 +199,7 @@ mod tests {
             let _running = running;
             pending().await
         });
-        let pending = PendingCall { running, meanwhile: Side::open().1 };
+        let pending = PendingCall { running, meanwhile: ClientChannel::open().1 };
         let asked =
             PendingQuestion { method: "m".into(), params: None, answer: oneshot::channel().0 };
         let place = held.place(&None).unwrap();

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
-use gateway_policy::Buffered;
+use gateway_policy::BufferReservation;
 use gateway_protocol::{
     jsonrpc::{Id, Member, Object, Request},
     mcp::{Era, Param, header},
@@ -54,8 +54,8 @@ impl<'a> Incoming<'a> {
 
     /// Reserves memory for a response that is not a result of an upstream.
     pub(super) fn reserve(&self, bytes: usize) -> Result<(), Rejection> {
-        let buffered = self.parts.extensions.get::<Arc<Buffered>>();
-        let reserved = buffered.map_or(Ok(()), |buffered| buffered.grow(bytes));
+        let buffered = self.parts.extensions.get::<Arc<BufferReservation>>();
+        let reserved = buffered.map_or(Ok(()), |buffered| buffered.reserve(bytes));
         reserved.map_err(Rejection::Buffers)
     }
 

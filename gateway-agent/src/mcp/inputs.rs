@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use gateway_protocol::mcp::Era;
-use gateway_upstream::{Context, Side};
+use gateway_upstream::{RequestContext, ClientChannel};
 use registry_core::Digest;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -35,10 +35,10 @@ const SHORT: usize = 64 * 1024;
 pub(super) fn held_body(
     incoming: &Incoming<'_>,
     requester: &Requester,
-    context: &Context,
+    context: &RequestContext,
 ) -> Bytes {
     let can_be_asked =
-        || QUESTIONS.iter().any(|(_, capability)| context.capabilities.can(capability));
+        || QUESTIONS.iter().any(|(_, capability)| context.capabilities.has(capability));
     let brings_state = || incoming.param("requestState").is_some();
     if requester.session.is_some() || !(can_be_asked() || brings_state()) {
         return Bytes::new();
@@ -92,7 +92,7 @@ pub(super) fn resume(
 
 /// A request with a known response.
 fn completed(finished: RenderResponse) -> PendingCall {
-    let (_, meanwhile) = Side::open();
+    let (_, meanwhile) = ClientChannel::open();
     PendingCall { running: Box::pin(async move { finished }), meanwhile }
 }
 

@@ -137,7 +137,7 @@ fn capabilities(incoming: &Incoming<'_>) -> Result<Capabilities, Rejection> {
         });
     }
     // The gateway does not forward tasks to clients, so upstreams must not request any.
-    Ok(Capabilities::from(raw).except("tasks"))
+    Ok(Capabilities::from(raw).without_capability("tasks"))
 }
 
 /// Handles the client's response to a question.
@@ -149,10 +149,10 @@ pub(super) fn receive_response(
     let claim = authentication(parts).claim;
     let session = session_of(endpoint, parts)?;
     let answered = match response.outcome {
-        jsonrpc::Outcome::Result(raw) => {
+        jsonrpc::ResponsePayload::Result(raw) => {
             Ok(tasks::with_own_task(endpoint, &claim, raw).unwrap_or_else(|| raw.to_owned()))
         }
-        jsonrpc::Outcome::Error(error) => Err(error.into()),
+        jsonrpc::ResponsePayload::Error(error) => Err(error.into()),
     };
     if let Some(id) = response.id {
         session.answer(id.as_raw(), answered);
@@ -170,7 +170,7 @@ pub(super) fn receive_notification(
         "notifications/cancelled" => cancel(&session, notification.params),
         // Upstreams that requested the roots of this client can request them again.
         "notifications/roots/list_changed" => {
-            endpoint.gateway.upstreams().tell_session(session.id(), &notification.method);
+            endpoint.gateway.upstreams().notify_session(session.id(), &notification.method);
         }
         _ => {}
     }

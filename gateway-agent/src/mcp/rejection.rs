@@ -1,8 +1,8 @@
 //! Why a request is rejected before routing.
 
-use gateway_policy::Exhausted;
+use gateway_policy::QuotaExceeded;
 use gateway_protocol::{
-    jsonrpc::{Invalid, InvalidObject},
+    jsonrpc::{InvalidMessage, InvalidObject},
     mcp::Era,
 };
 
@@ -40,7 +40,7 @@ pub enum Rejection {
     Incomplete,
     /// The body is not a JSON-RPC message.
     #[error(decode_cursor)]
-    Invalid(#[from] Invalid),
+    InvalidMessage(#[from] InvalidMessage),
     /// A stateless client sent a response.
     #[error("a stateless client must not send responses")]
     ClientResponse,
@@ -112,16 +112,16 @@ pub enum Rejection {
     NoCatalog,
     /// The limit of event streams is reached.
     #[error(decode_cursor)]
-    TooManyStreams(Exhausted),
+    TooManyStreams(QuotaExceeded),
     /// The limit of sessions is reached.
     #[error(decode_cursor)]
-    TooManySessions(Exhausted),
+    TooManySessions(QuotaExceeded),
     /// The memory for buffered requests and results is exhausted.
     #[error(
         "no memory for the request or its response: {0}; wait for the responses of earlier \
              requests, then retry"
     )]
-    Buffers(Exhausted),
+    Buffers(QuotaExceeded),
     /// The operating system returned no random bytes.
     #[error("cannot open a session: the operating system returned no random bytes; retry later")]
     NoRandomness,

@@ -18,9 +18,9 @@ use ::http::{
     HeaderValue, StatusCode,
     header::{RETRY_AFTER, WWW_AUTHENTICATE},
 };
-use gateway_policy::{Denial, Exhausted};
+use gateway_policy::{Denial, QuotaExceeded};
 use gateway_protocol::{
-    jsonrpc::{self, ErrorObject, Id, Invalid, code},
+    jsonrpc::{self, ErrorObject, Id, InvalidMessage, code},
     mcp::{Era, Method},
 };
 use serde_json::{Value, value::RawValue};
@@ -103,28 +103,28 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         Rejection::Buffers(full)
         | Rejection::TooManyStreams(full)
         | Rejection::TooManySessions(full) => match full {
-            Exhausted::Own { .. } => (StatusCode::TOO_MANY_REQUESTS, code::INTERNAL_ERROR),
-            Exhausted::All { .. } => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),
+            QuotaExceeded::PerCaller { .. } => (StatusCode::TOO_MANY_REQUESTS, code::INTERNAL_ERROR),
+            QuotaExceeded::Total { .. } => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),
         },
         Rejection::NoRandomness => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),
     }
 }
 
 /// The status and code of an invalid JSON-RPC message.
-fn classify_message(invalid: &Invalid) -> (StatusCode, i64) {
+fn classify_message(invalid: &InvalidMessage) -> (StatusCode, i64) {
     match invalid {
-        Invalid::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, code::INVALID_REQUEST),
-        Invalid::Syntax { .. } => (StatusCode::BAD_REQUEST, code::PARSE_ERROR),
-        Invalid::Params => (StatusCode::BAD_REQUEST, code::INVALID_PARAMS),
-        Invalid::TooDeep { .. }
-        | Invalid::Batch
-        | Invalid::NotAnObject
-        | Invalid::Duplicate(_)
-        | Invalid::Version
-        | Invalid::Id
-        | Invalid::Method
-        | Invalid::ErrorObject
-        | Invalid::Kind => (StatusCode::BAD_REQUEST, code::INVALID_REQUEST),
+        InvalidMessage::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, code::INVALID_REQUEST),
+        InvalidMessage::Syntax { .. } => (StatusCode::BAD_REQUEST, code::PARSE_ERROR),
+        InvalidMessage::Params => (StatusCode::BAD_REQUEST, code::INVALID_PARAMS),
+        InvalidMessage::TooDeep { .. }
+        | InvalidMessage::Batch
+        | InvalidMessage::NotAnObject
+        | InvalidMessage::Duplicate(_)
+        | InvalidMessage::Version
+        | InvalidMessage::Id
+        | InvalidMessage::Method
+        | InvalidMessage::ErrorObject
+        | InvalidMessage::Kind => (StatusCode::BAD_REQUEST, code::INVALID_REQUEST),
     }
 }
 
@@ -134,10 +134,10 @@ fn unsupported_version(requested: &str) -> Option<Box<RawValue>> {
 }
 
 /// The exceeded limit in machine-readable form.
-fn buffers_full(reason: &str, full: &Exhausted) -> Option<Box<RawValue>> {
+fn buffers_full(reason: &str, full: &QuotaExceeded) -> Option<Box<RawValue>> {
     let (shared_by, most) = match full {
-        Exhausted::Own { most, .. } => ("caller", most),
-        Exhausted::All { most, .. } => ("all", most),
+        QuotaExceeded::PerCaller { limit: most, .. } => ("caller", most),
+        QuotaExceeded::Total { limit: most, .. } => ("all", most),
     };
     let data = serde_json::json!({ "reason": reason, "setting": "limits.bufferedBytes",
         "sharedBy": shared_by, "limitBytes": most });
@@ -216,7 +216,7 @@ fn unknown(era: Era, (method, subject): (Method, &str)) -> Form<'static> {
         (Method::ReadResource | Method::Subscribe, Era::Modern) => {
             ("resource", code::INVALID_PARAMS)
         }
-        (method, _) if method.is_of_task() => ("task", code::INVALID_PARAMS),
+        (method, _) if method.concerns_task() => ("task", code::INVALID_PARAMS),
         (Method::Complete, _) => ("reference", code::INVALID_PARAMS),
         _ => ("prompt", code::INVALID_PARAMS),
     };

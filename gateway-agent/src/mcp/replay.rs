@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use gateway_policy::{Principal, Scarce, Share, Shares};
+use gateway_policy::{QuotaKey, QuotaKind, QuotaGuard, Quotas};
 use gateway_protocol::jsonrpc::{self, ErrorObject, Id, code};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -60,7 +60,7 @@ impl Replays {
     pub(super) fn begin(
         &self,
         session: &Arc<str>,
-        principal: &Principal,
+        principal: &QuotaKey,
         request: Id<'_>,
     ) -> Result<Arc<Replay>, NoRandomness> {
         let number: Box<str> = random_text()?.into();
@@ -120,8 +120,8 @@ impl Replays {
 /// The limits of all streams, and of each caller.
 #[derive(Debug)]
 struct ReplayBudget {
-    requests: (Arc<Semaphore>, Arc<Shares>),
-    bytes: (Arc<Semaphore>, Arc<Shares>),
+    requests: (Arc<Semaphore>, Arc<Quotas>),
+    bytes: (Arc<Semaphore>, Arc<Quotas>),
     /// Maximum bytes of one caller.
     own_bytes: usize,
     delivered: Mutex<Delivered>,
@@ -142,25 +142,25 @@ enum BudgetExceeded {
 #[derive(Debug)]
 struct Reservation {
     _all: OwnedSemaphorePermit,
-    _own: Share,
+    _own: QuotaGuard,
 }
 
 impl ReplayBudget {
     fn new(requests: usize, bytes: usize) -> Self {
-        let of = |what, all| (Arc::new(Semaphore::new(all)), Shares::quarters(what, all));
+        let of = |what, all| (Arc::new(Semaphore::new(all)), Quotas::new(what, all));
         Self {
-            requests: of(Scarce::Detached, requests),
-            bytes: of(Scarce::Events, bytes),
+            requests: of(QuotaKind::Detached, requests),
+            bytes: of(QuotaKind::Events, bytes),
             own_bytes: bytes / 4,
             delivered: Mutex::default(),
         }
     }
 
-    fn request(&self, principal: &Principal) -> Option<Reservation> {
+    fn request(&self, principal: &QuotaKey) -> Option<Reservation> {
         part(&self.requests, principal, 1).ok()
     }
 
-    fn bytes(&self, principal: &Principal, message: &Bytes) -> Result<Reservation, BudgetExceeded> {
+    fn bytes(&self, principal: &QuotaKey, message: &Bytes) -> Result<Reservation, BudgetExceeded> {
         let count = message.len() + OVERHEAD;
         if count > self.own_bytes {
             return Err(BudgetExceeded::Never);
@@ -169,7 +169,7 @@ impl ReplayBudget {
     }
 
     /// Evicts the oldest delivered stream. Returns whether one existed.
-    fn evict(&self, principal: &Principal, full: BudgetExceeded) -> bool {
+    fn evict(&self, principal: &QuotaKey, full: BudgetExceeded) -> bool {
         loop {
             let oldest = match full {
                 BudgetExceeded::Own => self.delivered().pop_of(principal),
@@ -190,12 +190,12 @@ impl ReplayBudget {
 }
 
 fn part(
-    (all, own): &(Arc<Semaphore>, Arc<Shares>),
-    requester: &Principal,
+    (all, own): &(Arc<Semaphore>, Arc<Quotas>),
+    requester: &QuotaKey,
     count: usize,
 ) -> Result<Reservation, BudgetExceeded> {
     let permits = u32::try_from(count).map_err(|_| BudgetExceeded::Never)?;
-    let own = own.take_many(requester, count).map_err(|_| BudgetExceeded::Own)?;
+    let own = own.acquire_many(requester, count).map_err(|_| BudgetExceeded::Own)?;
     let all = Arc::clone(all).try_acquire_many_owned(permits).map_err(|_| BudgetExceeded::All)?;
     Ok(Reservation { _all: all, _own: own })
 }
@@ -218,7 +218,7 @@ fn dropped(request: Id<'_>) -> Bytes {
 pub(super) struct Replay {
     number: Box<str>,
     session: Arc<str>,
-    principal: Principal,
+    principal: QuotaKey,
     budget: Arc<ReplayBudget>,
     dropped: Bytes,
     state: Mutex<State>,

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use gateway_policy::Buffered;
+use gateway_policy::BufferReservation;
 use gateway_protocol::{
     jsonrpc::Id,
     mcp::{Capabilities, Era, LOG_LEVELS, Method},
 };
-use gateway_upstream::Context;
+use gateway_upstream::RequestContext;
 
 use super::{
     Rejection,
@@ -36,10 +36,10 @@ pub(super) struct Requester {
 pub(super) fn response_context(
     incoming: &Incoming<'_>,
     requester: &Requester,
-    context: &Context,
+    context: &RequestContext,
     (method, subject): (Method, &str),
 ) -> ResponseContext {
-    let buffered = incoming.parts.extensions.get::<Arc<Buffered>>();
+    let buffered = incoming.parts.extensions.get::<Arc<BufferReservation>>();
     let level = context.log_level.as_deref().map(|raw| raw.get().trim_matches('"'));
     ResponseContext {
         listens: requester.era == Era::Modern || requester.session.is_some(),
@@ -52,13 +52,13 @@ pub(super) fn response_context(
         method,
         subject: subject.into(),
         body: inputs::held_body(incoming, requester, context),
-        principal: buffered.and_then(|buffered| buffered.principal().clone()),
+        principal: buffered.and_then(|buffered| buffered.quota_key().clone()),
         task: None,
     }
 }
 
 /// The metadata of a request for upstreams.
-pub(super) fn context(incoming: &Incoming<'_>, requester: &Requester) -> Context {
+pub(super) fn context(incoming: &Incoming<'_>, requester: &Requester) -> RequestContext {
     let (capabilities, log_level) = match &requester.session {
         Some(session) => (session.capabilities(), session.log_level()),
         None => (
@@ -66,7 +66,7 @@ pub(super) fn context(incoming: &Incoming<'_>, requester: &Requester) -> Context
             incoming.meta(META_LOG_LEVEL).map(ToOwned::to_owned),
         ),
     };
-    Context {
+    RequestContext {
         capabilities,
         log_level,
         wants_progress: incoming.meta(PROGRESS).is_some(),
@@ -74,16 +74,16 @@ pub(super) fn context(incoming: &Incoming<'_>, requester: &Requester) -> Context
         meta: incoming.other_meta(),
         session: requester.session.as_ref().map(|session| session.id().clone()),
         buffered: incoming.parts.extensions.get().cloned(),
-        ..Context::default()
+        ..RequestContext::default()
     }
 }
 
 /// Requires that the client declared a protocol extension.
 pub(super) fn require_extension(
-    context: &Context,
+    context: &RequestContext,
     extension: &'static str,
 ) -> Result<(), Rejection> {
-    if context.capabilities.knows(extension) {
+    if context.capabilities.has_extension(extension) {
         return Ok(());
     }
     Err(Rejection::MissingExtension { extension })

@@ -19,9 +19,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gateway_policy::{Exhausted, HeaderClaim, Principal, Scarce, Share, Shares};
+use gateway_policy::{QuotaExceeded, CallerIdentity, QuotaKey, QuotaKind, QuotaGuard, Quotas};
 use gateway_protocol::mcp::{Capabilities, header};
-use gateway_upstream::{Answered, Subscribed};
+use gateway_upstream::{ClientAnswer, Subscription};
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -63,7 +63,7 @@ pub(super) struct SessionClaims {
     /// Makes session ids unique.
     number: Box<str>,
     /// The identity of the caller.
-    claim: HeaderClaim,
+    claim: CallerIdentity,
     /// The self-description of the client.
     client: Option<Arc<ClientInfo>>,
     capabilities: Capabilities,
@@ -71,7 +71,7 @@ pub(super) struct SessionClaims {
 
 impl SessionClaims {
     pub(super) fn new(
-        claim: HeaderClaim,
+        claim: CallerIdentity,
         client: Option<Arc<ClientInfo>>,
         capabilities: Capabilities,
     ) -> Self {
@@ -98,14 +98,14 @@ pub(super) struct Session {
     /// Incremented for each event stream: only the newest one is served.
     streams: watch::Sender<u64>,
     requests: Mutex<HashMap<Box<str>, CancellationToken>>,
-    questions: Mutex<HashMap<u64, oneshot::Sender<Answered>>>,
+    questions: Mutex<HashMap<u64, oneshot::Sender<ClientAnswer>>>,
     asked: AtomicU64,
     log_level: Mutex<Option<Box<RawValue>>>,
-    watched: Mutex<BTreeMap<Box<str>, Subscribed>>,
+    watched: Mutex<BTreeMap<Box<str>, Subscription>>,
     tasks: Mutex<SessionTasks>,
     /// The quota key of the session.
-    principal: Principal,
-    _share: Share,
+    principal: QuotaKey,
+    _share: QuotaGuard,
     _held: GaugeGuard,
 }
 
@@ -114,7 +114,7 @@ impl Session {
         &self.id
     }
 
-    pub(super) fn claim(&self) -> &HeaderClaim {
+    pub(super) fn claim(&self) -> &CallerIdentity {
         &self.claims.claim
     }
 
@@ -153,7 +153,7 @@ impl Session {
     }
 
     /// Subscribes to a resource until `unwatch` or the end of the session.
-    pub(super) fn watch(&self, uri: &str, subscribed: Subscribed) {
+    pub(super) fn watch(&self, uri: &str, subscribed: Subscription) {
         lock(&self.watched).insert(uri.into(), subscribed);
     }
 
@@ -189,7 +189,7 @@ impl Session {
     }
 
     /// Registers a question, and returns its id. `None`: too many questions are open.
-    pub(super) fn ask(&self, answer: oneshot::Sender<Answered>) -> Option<u64> {
+    pub(super) fn ask(&self, answer: oneshot::Sender<ClientAnswer>) -> Option<u64> {
         let mut questions = lock(&self.questions);
         questions.retain(|_, waiting| !waiting.is_closed());
         if questions.len() >= QUESTIONS {
@@ -201,7 +201,7 @@ impl Session {
     }
 
     /// Delivers the client's answer. Unknown ids are ignored.
-    pub(super) fn answer(&self, id: &str, answered: Answered) {
+    pub(super) fn answer(&self, id: &str, answered: ClientAnswer) {
         let number = id.parse().ok();
         if let Some(waiting) = number.and_then(|number: u64| lock(&self.questions).remove(&number))
         {
@@ -239,7 +239,7 @@ pub(super) struct Sessions {
     sealer: Arc<Sealer>,
     table: RwLock<Table>,
     limit: usize,
-    shares: Arc<Shares>,
+    shares: Arc<Quotas>,
     started: Instant,
     /// Distinguishes this process from earlier ones and from replicas.
     home: Box<str>,
@@ -257,7 +257,7 @@ struct Table {
 impl Sessions {
     pub(super) fn new(limit: usize, sealer: Arc<Sealer>) -> Self {
         let (table, started, limit) = (RwLock::default(), Instant::now(), limit.max(1));
-        let shares = Shares::quarters(Scarce::Sessions, limit);
+        let shares = Quotas::new(QuotaKind::Sessions, limit);
         Self { sealer, table, limit, shares, started, home: unique() }
     }
 
@@ -330,17 +330,17 @@ impl Sessions {
     }
 
     /// Reserves quota and space for one more session.
-    fn share(&self, table: &mut Table, payer: &Principal) -> Result<Share, Rejection> {
-        let share = self.shares.take(payer).or_else(|_| {
+    fn share(&self, table: &mut Table, payer: &QuotaKey) -> Result<QuotaGuard, Rejection> {
+        let share = self.shares.acquire(payer).or_else(|_| {
             self.evict(table, Some(payer));
-            self.shares.take(payer)
+            self.shares.acquire(payer)
         });
         let share = share.map_err(Rejection::TooManySessions)?;
         if table.in_use.len() >= self.limit {
             self.evict(table, None);
         }
         if table.in_use.len() >= self.limit {
-            let full = Exhausted::All { what: Scarce::Sessions, most: self.limit };
+            let full = QuotaExceeded::Total { kind: QuotaKind::Sessions, limit: self.limit };
             return Err(Rejection::TooManySessions(full));
         }
         Ok(share)
@@ -348,8 +348,8 @@ impl Sessions {
 
     /// Evicts the least recently used sessions of a caller, or of the caller with the most
     /// sessions.
-    fn evict(&self, table: &mut Table, of: Option<&Principal>) {
-        let mut idle: HashMap<&Principal, Vec<(u64, Arc<str>)>> = HashMap::new();
+    fn evict(&self, table: &mut Table, of: Option<&QuotaKey>) {
+        let mut idle: HashMap<&QuotaKey, Vec<(u64, Arc<str>)>> = HashMap::new();
         for (id, session) in &table.in_use {
             let is_meant = of.is_none_or(|payer| *payer == session.principal);
             if is_meant && self.is_evictable(session) {

@@ -21,7 +21,7 @@ use gateway_protocol::{
     jsonrpc::{self, Id, ObjectWriter},
     mcp::{Era, TASKS},
 };
-use gateway_upstream::Subscribed;
+use gateway_upstream::Subscription;
 use http::{
     HeaderName, HeaderValue,
     header::{CACHE_CONTROL, CONTENT_TYPE},
@@ -209,7 +209,7 @@ async fn resources(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
     (requester, filter): (&Requester, &Filter),
-) -> BTreeMap<Box<str>, Subscribed> {
+) -> BTreeMap<Box<str>, Subscription> {
     let watched = filter.resource_subscriptions.iter().map(async |uri| {
         let span = endpoint.gateway.tracer().begin(&incoming.trace());
         let (event, origin) = ("subscriptions/listen", audit::origin(uri));
@@ -228,7 +228,7 @@ struct Subscription {
     id: Box<str>,
     watcher: ChangeWatcher,
     filter: Filter,
-    watched: BTreeMap<Box<str>, Subscribed>,
+    watched: BTreeMap<Box<str>, Subscription>,
     tasks: Tasks,
     state: State,
 }

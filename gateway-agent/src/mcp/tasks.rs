@@ -139,7 +139,7 @@ pub(super) async fn wait_until_settled(
     // The wait counts like a subscription, because it polls the server.
     let principal = endpoint.gateway.principal(&caller.claim);
     let _share =
-        endpoint.state.task_watches.take(&principal).map_err(gateway_upstream::Error::from)?;
+        endpoint.state.task_watches.acquire(&principal).map_err(gateway_upstream::Error::from)?;
     let mut get = Invocation::task_status(caller, about.clone(), call.context.clone());
     loop {
         let output = pipeline::invoke(&endpoint.gateway, &mut get, record).await?;
@@ -185,7 +185,7 @@ pub(super) fn with_known_task(params: &str, task: Option<(&str, &str)>) -> Optio
 /// Replaces the client's task id in an answer by the server's.
 pub(super) fn with_own_task(
     endpoint: &Endpoint,
-    requester: &gateway_policy::HeaderClaim,
+    requester: &gateway_policy::CallerIdentity,
     answer: &RawValue,
 ) -> Option<Box<RawValue>> {
     if !answer.get().contains(RELATED_TASK) {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use gateway_compose::{Effects, Failed, StepError};
-use gateway_policy::{Denial, Outcome};
+use gateway_compose::{Effects, CompositionError, StepError};
+use gateway_policy::{Denial, CallOutcome};
 use schema_compat::schema_compile::Violation;
 
 use super::{arguments::InvalidArguments, mcp_headers::Mismatch, message, projection};
@@ -64,7 +64,7 @@ pub enum Error {
     },
     /// A composition failed.
     #[error(decode_cursor)]
-    Composition(Box<Failed>),
+    Composition(Box<CompositionError>),
     /// The result could not be projected; the caller receives nothing of it.
     #[error("the result could not be projected: {0}")]
     Projection(#[from] projection::ProjectionError),
@@ -105,47 +105,47 @@ impl Error {
     }
 
     /// The outcome of an operation that failed with this error.
-    pub(crate) fn outcome(&self) -> Outcome {
+    pub(crate) fn outcome(&self) -> CallOutcome {
         match self {
             Self::Denied(_)
             | Self::Scopes(_)
-            | Self::Upstream(gateway_upstream::Error::NoSubject { .. }) => Outcome::Denied,
+            | Self::Upstream(gateway_upstream::Error::NoSubject { .. }) => CallOutcome::Denied,
             Self::HeaderMismatch(_)
             | Self::Arguments(_)
             | Self::HiddenField { .. }
             | Self::MissingCapability { .. }
             | Self::UnknownInput
             | Self::TaskSupport { .. }
-            | Self::InvalidInput { .. } => Outcome::InvalidInput,
+            | Self::InvalidInput { .. } => CallOutcome::InvalidInput,
             Self::Composition(failed) => failed.failure.outcome(),
             Self::NoCatalog
             | Self::UnusableSchema { .. }
             | Self::MissingVariable { .. }
             | Self::Upstream(gateway_upstream::Error::NotConfigured { .. }) => {
-                Outcome::Misconfigured
+                CallOutcome::Misconfigured
             }
             Self::InvalidOutput { .. } | Self::Projection(_) | Self::TooManyInputRounds { .. } => {
-                Outcome::InvalidOutput
+                CallOutcome::InvalidOutput
             }
-            Self::Upstream(gateway_upstream::Error::Timeout { .. }) => Outcome::UpstreamTimeout,
+            Self::Upstream(gateway_upstream::Error::Timeout { .. }) => CallOutcome::UpstreamTimeout,
             Self::Upstream(
-                gateway_upstream::Error::Exhausted(_)
-                | gateway_upstream::Error::Spared(_)
-                | gateway_upstream::Error::Crowded(_)
-                | gateway_upstream::Error::NoTurn(_)
-                | gateway_upstream::Error::Overloaded(_)
+                gateway_upstream::Error::QuotaExceeded(_)
+                | gateway_upstream::Error::CircuitOpen(_)
+                | gateway_upstream::Error::ChildLimitReached(_)
+                | gateway_upstream::Error::CallNotStarted(_)
+                | gateway_upstream::Error::LimitReached(_)
                 | gateway_upstream::Error::Stopped { .. },
-            ) => Outcome::UpstreamBusy,
+            ) => CallOutcome::UpstreamBusy,
             Self::Upstream(
                 gateway_upstream::Error::Unavailable { .. }
                 | gateway_upstream::Error::Ended { .. }
                 | gateway_upstream::Error::Refused { .. }
-                | gateway_upstream::Error::NoCredentials(_)
+                | gateway_upstream::Error::MissingToken(_)
                 | gateway_upstream::Error::TooLarge { .. }
                 | gateway_upstream::Error::Protocol { .. }
                 | gateway_upstream::Error::OpenTask { .. }
                 | gateway_upstream::Error::Rpc { .. },
-            ) => Outcome::UpstreamFailed,
+            ) => CallOutcome::UpstreamFailed,
         }
     }
 
@@ -177,7 +177,7 @@ impl Error {
     /// The time after which a retry can succeed, if the call had no side effects.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Upstream(gateway_upstream::Error::Spared(open)) => Some(open.retry_after),
+            Self::Upstream(gateway_upstream::Error::CircuitOpen(open)) => Some(open.retry_after),
             Self::Composition(failed) => failed.failure.retry_after(),
             _ => None,
         }

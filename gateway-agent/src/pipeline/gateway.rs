@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use gateway_compose::Memory;
-use gateway_policy::{Buffered, Buffers, HeaderClaim, Principal, RuntimeValidation};
+use gateway_compose::CompositionState;
+use gateway_policy::{BufferReservation, BufferPool, CallerIdentity, QuotaKey, RuntimeValidation};
 use gateway_protocol::naming::ResourceNames;
-use gateway_upstream::{Showing, Upstreams};
+use gateway_upstream::{FeatureExposure, Upstreams};
 use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +47,7 @@ pub struct Gateway {
 struct SharedState {
     validators: Arc<Validators>,
     workers: Arc<Workers>,
-    buffers: Arc<Buffers>,
+    buffers: Arc<BufferPool>,
 }
 
 /// The parts of a gateway that do not depend on its settings.
@@ -62,7 +62,7 @@ pub struct GatewayParts {
     /// The contracts of their tools.
     pub contracts: Arc<Contracts>,
     /// The state of compositions: sagas and idempotency keys.
-    pub compositions: Arc<Memory>,
+    pub compositions: Arc<CompositionState>,
     /// Seals the ids of sessions and tasks.
     pub(crate) sealer: Arc<Sealer>,
     /// The tracer of calls.
@@ -129,7 +129,7 @@ impl Gateway {
     }
 
     /// The state of compositions.
-    pub fn compositions(&self) -> &Arc<Memory> {
+    pub fn compositions(&self) -> &Arc<CompositionState> {
         &self.parts.compositions
     }
 
@@ -151,12 +151,12 @@ impl Gateway {
     }
 
     /// The memory quota of buffered requests and results.
-    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
+    pub(crate) fn buffers(&self) -> &Arc<BufferPool> {
         &self.shared.buffers
     }
 
     /// Opens an empty reservation of a caller's memory quota.
-    pub(crate) fn open_buffer(&self, caller: &Authentication) -> Arc<Buffered> {
+    pub(crate) fn open_buffer(&self, caller: &Authentication) -> Arc<BufferReservation> {
         Arc::new(self.buffers().open(caller.payer.clone(), self.settings.buffered_bytes))
     }
 
@@ -175,7 +175,7 @@ impl Gateway {
 
     /// The prompts and resources that servers of a view expose.
     pub fn visible_servers(&self, snapshot: &Snapshot, view: &View) -> VisibleServers {
-        VisibleServers::new(snapshot, view, |server| self.upstreams().showing(server))
+        VisibleServers::new(snapshot, view, |server| self.upstreams().feature_exposure(server))
     }
 
     /// The names of a server's resources for callers, if the server exposes resources.
@@ -184,7 +184,7 @@ impl Gateway {
         snapshot: &Snapshot,
         server: &Key,
     ) -> Option<ResourceNames> {
-        let Showing { prefix, exposes } = self.upstreams().showing(server)?;
+        let FeatureExposure { prefix, exposes } = self.upstreams().feature_exposure(server)?;
         let exposes = exposures(snapshot, server, exposes)?;
         let interfaces = snapshot.definitions.interfaces().clone();
         let names = ResourceNames { prefix, interfaces };
@@ -195,14 +195,14 @@ impl Gateway {
     pub fn identify(
         &self,
         snapshot: &Snapshot,
-        claim: &HeaderClaim,
+        claim: &CallerIdentity,
         client: Option<Arc<ClientInfo>>,
     ) -> Caller {
         identify(self.settings.identity, &snapshot.catalog, claim, client)
     }
 
     /// The quota key of a caller.
-    pub(crate) fn principal(&self, claim: &HeaderClaim) -> Principal {
+    pub(crate) fn principal(&self, claim: &CallerIdentity) -> QuotaKey {
         // `clientInfo` is unverified, so it never selects a quota.
         self.identify(&self.views.now(), claim, None).principal(claim)
     }

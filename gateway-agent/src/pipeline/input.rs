@@ -4,7 +4,7 @@ use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter},
     mcp::{Param, RawResult, ResultType},
 };
-use gateway_upstream::{Context, Side};
+use gateway_upstream::{RequestContext, ClientChannel};
 use serde_json::value::RawValue;
 
 use super::Error;
@@ -15,7 +15,7 @@ const ROUNDS: usize = 16;
 /// Sends all questions of a result to the client, and stores the answers in the parameters of the
 /// next round.
 pub(super) async fn ask(
-    side: &Side,
+    side: &ClientChannel,
     result: &RawResult,
     (params, rounds): (&mut Vec<Param>, usize),
 ) -> Result<(), Error> {
@@ -23,8 +23,8 @@ pub(super) async fn ask(
         return Err(Error::TooManyInputRounds { rounds });
     }
     let unanswered = || {
-        side.refusal()
-            .map_or(Error::UnknownInput, |why| gateway_upstream::Error::Exhausted(why).into())
+        side.exceeded_quota()
+            .map_or(Error::UnknownInput, |why| gateway_upstream::Error::QuotaExceeded(why).into())
     };
     let answers = answered(side, &result.result).await.ok_or_else(unanswered)?;
     params.retain(|param| !matches!(&*param.name, "inputResponses" | "requestState"));
@@ -34,7 +34,7 @@ pub(super) async fn ask(
 
 /// Sends all questions of a result. Returns the parameters with the answers, or `None` if a
 /// question stays unanswered.
-async fn answered(side: &Side, result: &RawValue) -> Option<Vec<Param>> {
+async fn answered(side: &ClientChannel, result: &RawValue) -> Option<Vec<Param>> {
     let members = Object::parse(result).ok()?;
     let asked = members.find("inputRequests").and_then(|raw| Object::parse(raw).ok());
     let mut responses = ObjectWriter::with_capacity(256);
@@ -69,7 +69,7 @@ pub(crate) const QUESTIONS: [(&str, &str); 3] = [
 ];
 
 /// Rejects questions that require a capability the client did not declare.
-pub(super) fn check(result: &RawResult, context: &Context) -> Result<(), Error> {
+pub(super) fn check(result: &RawResult, context: &RequestContext) -> Result<(), Error> {
     if result.result_type != ResultType::InputRequired {
         return Ok(());
     }
@@ -81,13 +81,13 @@ pub(super) fn check(result: &RawResult, context: &Context) -> Result<(), Error> 
             .and_then(|members| serde_json::from_str::<String>(members.find("method")?.get()).ok());
         let needed = QUESTIONS.iter().find(|(known, _)| Some(*known) == method.as_deref());
         match needed {
-            Some((_, capability)) if !context.capabilities.can(capability) => {
+            Some((_, capability)) if !context.capabilities.has(capability) => {
                 return Err(Error::MissingCapability { capability });
             }
             Some(_) => {}
             None => {
                 return Err(
-                    gateway_upstream::Error::from(gateway_upstream::Breach::ResultType).into()
+                    gateway_upstream::Error::from(gateway_upstream::ProtocolViolation::ResultType).into()
                 );
             }
         }

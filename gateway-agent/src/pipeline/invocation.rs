@@ -3,12 +3,12 @@
 use std::{borrow::Cow, sync::Arc};
 
 use gateway_compose::{RunScope, Steps};
-use gateway_policy::{Denial, Principal};
+use gateway_policy::{Denial, QuotaKey};
 use gateway_protocol::{
     mcp::{Method, Param, RawResult, ResultType},
     naming::ResourceNames,
 };
-use gateway_upstream::{Context, Side, Subscribed};
+use gateway_upstream::{RequestContext, ClientChannel, Subscription};
 use http::HeaderMap;
 use registry_core::Revision;
 use serde_json::value::RawValue;
@@ -29,9 +29,9 @@ pub(crate) struct Invocation {
     /// All parameters except the subject, the arguments and `_meta`.
     pub(crate) params: Vec<Param>,
     /// The client's metadata. `invoke` adds the caller, its token and its memory quota.
-    pub(crate) context: Context,
+    pub(crate) context: RequestContext,
     /// The channel to the client, for progress, log messages and questions.
-    pub(crate) client: Option<Side>,
+    pub(crate) client: Option<ClientChannel>,
     pub(crate) input: InputHandling,
 }
 
@@ -65,11 +65,11 @@ pub(crate) struct ToolCall {
 /// A step of a composition. The authorization of the composition covers it.
 #[derive(Debug)]
 pub(crate) struct StepCall {
-    pub(crate) served: Arc<ServedTool>,
-    pub(crate) arguments: Box<RawValue>,
-    pub(crate) principal: Principal,
+    pub(super) served: Arc<ServedTool>,
+    pub(super) arguments: Box<RawValue>,
+    pub(super) quota_key: QuotaKey,
     /// The enclosing runs.
-    pub(crate) scope: RunScope,
+    pub(super) scope: RunScope,
 }
 
 impl Target {
@@ -116,13 +116,13 @@ impl FeatureSubject {
 impl Invocation {
     pub(crate) fn subscription(caller: Authentication, uri: &str) -> Self {
         let subject = FeatureSubject::Resource(uri.into());
-        Self::of_feature(caller, Method::Subscribe, subject, Context::default())
+        Self::of_feature(caller, Method::Subscribe, subject, RequestContext::default())
     }
 
     pub(crate) fn task_status(
         caller: Authentication,
         subject: FeatureSubject,
-        context: Context,
+        context: RequestContext,
     ) -> Self {
         Self::of_feature(caller, Method::GetTask, subject, context)
     }
@@ -131,7 +131,7 @@ impl Invocation {
         caller: Authentication,
         method: Method,
         subject: FeatureSubject,
-        context: Context,
+        context: RequestContext,
     ) -> Self {
         Self {
             caller,
@@ -148,7 +148,7 @@ impl Invocation {
     pub(super) fn bind_caller(&mut self, gateway: &Gateway) {
         let Self { caller, context, target, .. } = self;
         if !matches!(target, Target::Step(_)) {
-            context.caller = caller.claim.apart();
+            context.caller = caller.claim.quota_key();
             context.subject.clone_from(&caller.subject);
         }
         context.buffered.get_or_insert_with(|| gateway.open_buffer(caller));
@@ -159,7 +159,7 @@ impl Invocation {
 #[expect(clippy::large_enum_variant, reason = "most outputs are results, and each would be boxed")]
 pub(crate) enum Output {
     Result(OperationResult),
-    Subscribed(Subscribed),
+    Subscribed(Subscription),
 }
 
 /// A result with the facts that its renderer needs.
@@ -189,13 +189,13 @@ impl Output {
         }
     }
 
-    pub(super) fn outcome(&self) -> gateway_policy::Outcome {
+    pub(super) fn outcome(&self) -> gateway_policy::CallOutcome {
         match self {
             Self::Result(_) if self.needs_input().is_some() => {
-                gateway_policy::Outcome::InputRequired
+                gateway_policy::CallOutcome::InputRequired
             }
-            Self::Result(outcome) if outcome.result.is_error => gateway_policy::Outcome::ToolError,
-            Self::Result(_) | Self::Subscribed(_) => gateway_policy::Outcome::Ok,
+            Self::Result(outcome) if outcome.result.is_error => gateway_policy::CallOutcome::ToolError,
+            Self::Result(_) | Self::Subscribed(_) => gateway_policy::CallOutcome::Ok,
         }
     }
 
@@ -208,7 +208,7 @@ impl Output {
     }
 
     /// The subscription. Only `resources/subscribe` has one.
-    pub(crate) fn into_subscription(self) -> Result<Subscribed, Error> {
+    pub(crate) fn into_subscription(self) -> Result<Subscription, Error> {
         match self {
             Self::Subscribed(subscribed) => Ok(subscribed),
             Self::Result(_) => Err(Denial::NoSuchTool.into()),

@@ -71,22 +71,22 @@ fn of_upstream<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a, st
             )
         }
         gateway_upstream::Error::Rpc { message, .. } => return message.as_str().into(),
-        gateway_upstream::Error::Exhausted(why) => words::exhausted(tool, why),
-        gateway_upstream::Error::Spared(open) => format!(
+        gateway_upstream::Error::QuotaExceeded(why) => words::exhausted(tool, why),
+        gateway_upstream::Error::CircuitOpen(open) => format!(
             "{tool} is temporarily unavailable: its server keeps failing and the circuit breaker is \
              open. The call was not made. Retry in {} s.",
             open.retry_after.as_millis().div_ceil(1_000)
         ),
-        gateway_upstream::Error::Overloaded(overloaded) => format!(
+        gateway_upstream::Error::LimitReached(overloaded) => format!(
             "The server behind {tool} is overloaded: {overloaded}. The call was not made. Retry \
              later."
         ),
-        gateway_upstream::Error::Crowded(crowded) => format!(
+        gateway_upstream::Error::ChildLimitReached(crowded) => format!(
             "The server behind {tool} already serves {} other callers, which is its limit. The call \
              was not made. Retry later.",
             crowded.most
         ),
-        gateway_upstream::Error::NoTurn(why) => format!("{tool} was not called: {why}."),
+        gateway_upstream::Error::CallNotStarted(why) => format!("{tool} was not called: {why}."),
         gateway_upstream::Error::Stopped { .. } => format!(
             "An operator of the gateway stopped the server behind {tool}. The call was not made."
         ),
@@ -100,7 +100,7 @@ fn of_upstream<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a, st
              work is unknown. The gateway restarts the server. Check the effects of the call before \
              you repeat it."
         ),
-        gateway_upstream::Error::NoCredentials(none) => credentials::none(tool, &none.why),
+        gateway_upstream::Error::MissingToken(none) => credentials::none(tool, &none.why),
         gateway_upstream::Error::NoSubject { .. } => credentials::nobody(tool),
         gateway_upstream::Error::Refused { status } => {
             format!(

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
-use gateway_policy::{Denial, Principal, Standing};
+use gateway_policy::{Denial, QuotaKey, Standing};
 use gateway_protocol::{mcp::Method, naming};
 use registry_core::{Name, entity::Exposure};
 
@@ -24,7 +24,7 @@ pub(super) struct Moment {
     pub(super) snapshot: Arc<Snapshot>,
     /// `None` for a step, which the authorization of its composition covers.
     caller: Option<Caller>,
-    pub(super) principal: Principal,
+    pub(super) principal: QuotaKey,
 }
 
 impl Moment {
@@ -36,7 +36,7 @@ impl Moment {
                 freshness: gateway.staleness().check(),
                 snapshot: gateway.views().now(),
                 caller: None,
-                principal: step.principal.clone(),
+                principal: step.quota_key.clone(),
             };
         }
         let moment = Self::resolve(gateway, &call.caller);

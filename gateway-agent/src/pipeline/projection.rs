@@ -10,7 +10,7 @@ use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter, code},
     mcp::{Param, RawResult, ResultType},
 };
-use gateway_upstream::{Context, Side};
+use gateway_upstream::{RequestContext, ClientChannel};
 use registry_core::spec::{
     Mappings,
     eval::{self, Budget},
@@ -38,9 +38,9 @@ pub enum ProjectionError {
 
 /// The parts of a call that the upstream receives.
 pub(super) struct ProjectedCall {
-    pub(super) context: Context,
+    pub(super) context: RequestContext,
     pub(super) params: Vec<Param>,
-    pub(super) side: Option<Side>,
+    pub(super) side: Option<ClientChannel>,
 }
 
 impl ProjectedCall {
@@ -51,7 +51,7 @@ impl ProjectedCall {
         Self {
             context: call.context.without_tasks(),
             params: params.cloned().collect(),
-            side: call.client.as_ref().map(Side::with_numbers_only),
+            side: call.client.as_ref().map(ClientChannel::with_numbers_only),
         }
     }
 }
@@ -59,7 +59,7 @@ impl ProjectedCall {
 /// Projects the answer of an upstream.
 pub(super) fn outcome(
     mappings: &Mappings,
-    (outcome, context): (Result<RawResult, Error>, &Context),
+    (outcome, context): (Result<RawResult, Error>, &RequestContext),
     max_bytes: usize,
 ) -> Result<RawResult, Error> {
     match outcome {
@@ -97,12 +97,12 @@ fn projected(
         // The upstream was not offered tasks.
         ResultType::Task => return Err(ProjectionError::Unreadable),
         ResultType::Absent | ResultType::Complete if result.is_error => {
-            out.raw("content", &content::texts(&members)).raw("isError", "true");
+            out.raw("content", &content::text_blocks(&members)).raw("isError", "true");
             ResultType::Absent
         }
         ResultType::Absent | ResultType::Complete => {
             let value = mappings.apply(&input(&members)?, &mut Budget::new(max_bytes))?;
-            content::say(&value, &mut out);
+            content::write_value(&value, &mut out);
             ResultType::Absent
         }
     };

@@ -6,8 +6,8 @@ mod tests;
 use std::sync::Arc;
 
 use gateway_policy::{
-    Authorized, Denial, Facts, Finding, Permit, RuntimeValidation, Stale, Standing, authorize,
-    decide,
+    Authorized, Denial, Facts, PolicyFinding, Permit, RuntimeValidation, StaleCatalog, Standing, authorize,
+    authorize_composition, check_standing,
 };
 use gateway_protocol::mcp::Method;
 use registry_core::{Key, Kind, Name};
@@ -16,7 +16,7 @@ use super::Task;
 use crate::{
     freshness::Freshness,
     identity::{Caller, Identity},
-    view::{Audience, ServedTool, ToolLookup},
+    view::{Audience, Backend, Composed, ServedTool, ToolLookup},
 };
 
 /// The standing of a caller without a matching dependency.
@@ -35,7 +35,7 @@ pub(super) fn audience(policy: RuntimeValidation, caller: &Caller) -> Audience {
     match caller.identity() {
         Identity::Agent(agent) => Audience::Agent(agent.clone()),
         Identity::Retired | Identity::UnknownVersion | Identity::Unknown => {
-            let is_allowed = decide(policy, undeclared(caller)).is_ok();
+            let is_allowed = check_standing(policy, undeclared(caller)).is_ok();
             if is_allowed { Audience::Everyone } else { Audience::Nobody }
         }
     }
@@ -67,30 +67,33 @@ pub(super) struct TaskRoute {
     pub(super) known: Box<str>,
 }
 
-impl Route {
+/// An authorized operation with the permit for its upstream.
+#[derive(Debug)]
+pub(super) enum AuthorizedRoute {
+    Tool(Arc<ServedTool>, Permit),
+    /// A composition. Each of its steps gets its own permit.
+    Composition(Arc<ServedTool>, Arc<Composed>),
+    Feature(FeatureRoute, Permit),
+    Task(TaskRoute, Permit),
+}
+
+impl AuthorizedRoute {
     /// The called tool.
     pub(super) fn served(&self) -> Option<&Arc<ServedTool>> {
-        if let Self::Tool(ResolvedTool { served, .. }) = self { Some(served) } else { None }
+        match self {
+            Self::Tool(served, _) | Self::Composition(served, _) => Some(served),
+            Self::Feature(..) | Self::Task(..) => None,
+        }
     }
 
     /// The server of a prompt, resource or task.
     pub(super) fn server(&self) -> Option<&Key> {
         match self {
-            Self::Tool(_) => None,
-            Self::Feature(route) => Some(&route.server),
-            Self::Task(route) => Some(&route.task.server),
+            Self::Tool(..) | Self::Composition(..) => None,
+            Self::Feature(route, _) => Some(&route.server),
+            Self::Task(route, _) => Some(&route.task.server),
         }
     }
-}
-
-/// An authorized operation.
-#[derive(Debug)]
-pub(super) struct AuthorizedRoute {
-    pub(super) route: Route,
-    /// The violation that the policy lets pass.
-    pub(super) finding: Option<Finding>,
-    /// The permit for the upstream. `None`: a composition, whose steps get their own.
-    pub(super) permit: Option<Permit>,
 }
 
 /// A tool, and the standing of the caller that named it.
@@ -111,45 +114,53 @@ pub(super) fn resolved(
     let name = Name::parse(Kind::Tool, tool).map_err(|_| Denial::NoSuchTool)?;
     let declared = caller.agent().and_then(|agent| lookup.declared(agent, &name));
     let standing = if declared.is_some() { Standing::Declared } else { undeclared(caller) };
-    decide(policy, standing)?;
+    check_standing(policy, standing)?;
     let served = declared.or_else(|| lookup.newest(&name)).ok_or(Denial::NoSuchTool)?;
     Ok(ResolvedTool { served, standing })
 }
 
+/// Authorizes an operation. Returns the violation that the policy lets pass, if there is one.
 pub(super) fn authorize_route(
     policy: RuntimeValidation,
     freshness: &Freshness,
     route: Route,
-) -> Result<AuthorizedRoute, Denial> {
-    let facts = match &route {
-        Route::Tool(ResolvedTool { served, standing }) => Facts {
-            policy,
-            standing: *standing,
-            stale: stale(freshness, served.is_read_only()),
-            is_quarantined: served.is_quarantined(),
-            upstream: served.upstream().map(|(server, tool)| (server, Arc::clone(tool))),
-        },
-        Route::Feature(FeatureRoute { server, subject, .. }) => Facts {
-            policy,
-            standing: Standing::Declared,
-            stale: stale(freshness, true),
-            is_quarantined: false,
-            upstream: Some((server, Arc::clone(subject))),
-        },
-        Route::Task(TaskRoute { resolved, task, .. }) => Facts {
-            policy,
-            standing: resolved.standing,
-            stale: stale(freshness, true),
-            is_quarantined: false,
-            upstream: Some((&task.server, (&*task.id).into())),
-        },
-    };
-    let Authorized { finding, permit } = authorize(facts)?;
-    Ok(AuthorizedRoute { route, finding, permit })
+) -> Result<(AuthorizedRoute, Option<PolicyFinding>), Denial> {
+    match route {
+        Route::Tool(ResolvedTool { served, standing }) => {
+            let stale = stale(freshness, served.is_read_only());
+            let facts = Facts { policy, standing, stale, is_quarantined: served.is_quarantined() };
+            match served.backend() {
+                Backend::Upstream(binding) => {
+                    let authorized = authorize(facts, &binding.server, Arc::clone(&binding.tool))?;
+                    let Authorized { permit, finding } = authorized;
+                    Ok((AuthorizedRoute::Tool(served, permit), finding))
+                }
+                Backend::Composed(composed) => {
+                    let finding = authorize_composition(facts)?;
+                    let composed = Arc::clone(composed);
+                    Ok((AuthorizedRoute::Composition(served, composed), finding))
+                }
+            }
+        }
+        Route::Feature(route) => {
+            let (standing, stale) = (Standing::Declared, stale(freshness, true));
+            let facts = Facts { policy, standing, stale, is_quarantined: false };
+            let Authorized { permit, finding } =
+                authorize(facts, &route.server, Arc::clone(&route.subject))?;
+            Ok((AuthorizedRoute::Feature(route, permit), finding))
+        }
+        Route::Task(route) => {
+            let (standing, stale) = (route.resolved.standing, stale(freshness, true));
+            let facts = Facts { policy, standing, stale, is_quarantined: false };
+            let Authorized { permit, finding } =
+                authorize(facts, &route.task.server, &*route.task.id)?;
+            Ok((AuthorizedRoute::Task(route, permit), finding))
+        }
+    }
 }
 
-fn stale(freshness: &Freshness, is_read_only: bool) -> Option<Stale> {
+fn stale(freshness: &Freshness, is_read_only: bool) -> Option<StaleCatalog> {
     let is_stale = !freshness.level.admits(is_read_only);
     let limit = freshness.limit(is_read_only);
-    is_stale.then_some(Stale { age: freshness.age, limit, is_read_only })
+    is_stale.then_some(StaleCatalog { age: freshness.age, limit, is_read_only })
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use gateway_policy::{Denial, Mode, Permit};
+use gateway_compose::CompositionError;
+use gateway_policy::{Permit, ValidationMode};
 use gateway_protocol::mcp::{self, Method, RawResult, ResultType};
-use gateway_upstream::{Context, Request};
+use gateway_upstream::{RequestContext, Request};
 use registry_core::Key;
 
 use super::{
@@ -14,38 +15,50 @@ use super::{
     moment::Moment,
     prepare::prepare,
     projection::{self, ProjectedCall},
-    route::{AuthorizedRoute, FeatureRoute, ResolvedTool, Route, TaskRoute},
+    route::{AuthorizedRoute, FeatureRoute, TaskRoute},
     steps, task, validate,
 };
-use crate::{audit::CallRecord, view::ServedTool};
+use crate::{
+    audit::CallRecord,
+    view::{Composed, ServedTool},
+};
 
 /// Sends an operation and finishes its output.
 pub(super) async fn send(
     gateway: &Arc<Gateway>,
     call: &Invocation,
     moment: &Moment,
-    authorized: AuthorizedRoute,
+    route: AuthorizedRoute,
     record: &mut CallRecord,
 ) -> Result<Output, Error> {
     let sending = Sending { gateway, call, moment };
-    match (authorized.route, authorized.permit) {
-        (Route::Tool(ResolvedTool { served, .. }), permit) => {
-            sending.tool(&served, permit, record).await.map(Output::Result)
+    match route {
+        AuthorizedRoute::Tool(served, permit) => {
+            sending.tool(&served, ToolBackend::Upstream(permit), record).await.map(Output::Result)
         }
-        (Route::Feature(route), Some(permit)) if route.method == Method::Subscribe => {
-            let watching = gateway.upstreams().watch(&permit, &moment.principal)?;
-            Ok(Output::Subscribed(watching.agreed().await?))
+        AuthorizedRoute::Composition(served, composed) => {
+            let backend = ToolBackend::Composition(composed);
+            sending.tool(&served, backend, record).await.map(Output::Result)
         }
-        (Route::Feature(FeatureRoute { method, server, .. }), Some(permit)) => {
+        AuthorizedRoute::Feature(route, permit) if route.method == Method::Subscribe => {
+            let subscription = gateway.upstreams().subscribe(permit, &moment.principal)?;
+            Ok(Output::Subscribed(subscription.agreed().await?))
+        }
+        AuthorizedRoute::Feature(FeatureRoute { method, server, .. }, permit) => {
             let result = sending.request(method, permit, record).await?;
             input::check(&result, &call.context)?;
             Ok(Output::Result(sending.outcome(result, Some(&server), None)))
         }
-        (Route::Task(route), Some(permit)) => {
+        AuthorizedRoute::Task(route, permit) => {
             sending.task(route, permit, record).await.map(Output::Result)
         }
-        (Route::Feature(_) | Route::Task(_), None) => Err(Denial::NoSuchTool.into()),
     }
+}
+
+/// The upstream or composition that runs a tool.
+enum ToolBackend {
+    Upstream(Permit),
+    Composition(Arc<Composed>),
 }
 
 #[derive(Clone, Copy)]
@@ -100,11 +113,11 @@ impl Sending<'_> {
             arguments: None,
             params: &call.params,
             context: &call.context,
-            is_repeatable: method.only_reads(),
+            is_repeatable: method.is_read_only(),
             timeout: None,
             trace: &call.context.trace,
-            side: call.client.as_ref(),
-            principal: &moment.principal,
+            channel: call.client.as_ref(),
+            quota_key: &moment.principal,
         };
         self.ask(permit, request, record).await
     }
@@ -133,7 +146,7 @@ impl Sending<'_> {
     async fn tool(
         &self,
         served: &Arc<ServedTool>,
-        permit: Option<Permit>,
+        backend: ToolBackend,
         record: &mut CallRecord,
     ) -> Result<OperationResult, Error> {
         let Self { gateway, call, .. } = *self;
@@ -149,23 +162,23 @@ impl Sending<'_> {
         } else {
             ForwardedCall { params: &params, context: &call.context, client: call.client.as_ref() }
         };
-        let (result, steps) = match (permit, served.composed()) {
-            (Some(permit), _) => {
+        let (result, steps) = match backend {
+            ToolBackend::Upstream(permit) => {
                 (self.upstream(served, permit, (&arguments, forwarded), record).await, None)
             }
-            (None, Some(composed)) => {
+            ToolBackend::Composition(composed) => {
+                let composed = &composed;
                 let run = steps::Composition { gateway, composed, served, call, forwarded };
                 let (result, steps) = run.call(arguments, &self.moment.principal, record).await?;
                 (Ok(result), Some(steps))
             }
-            (None, None) => (Err(Denial::NoSuchTool.into()), None),
         };
         let result = match self.finish(served, result, record).await {
             Ok(result) => result,
             Err(error) => {
                 let Some(steps) = steps else { return Err(error) };
                 let error = error.to_step(&served.name().to_string());
-                let rejected = gateway_compose::rejected(served.name(), error, steps);
+                let rejected = CompositionError::rejected_result(served.name(), error, steps);
                 return Err(Error::Composition(Box::new(rejected)));
             }
         };
@@ -197,8 +210,8 @@ impl Sending<'_> {
             is_repeatable: served.is_repeatable(),
             timeout: Some(gateway.settings().call_timeout(served.key())),
             trace: &call.context.trace,
-            side: client,
-            principal: &moment.principal,
+            channel: client,
+            quota_key: &moment.principal,
         };
         Ok(self.ask(permit, request, record).await?)
     }
@@ -221,7 +234,7 @@ impl Sending<'_> {
         };
         input::check(&result, context)?;
         let is_checked = result.result_type.is_final() && !result.is_error;
-        if is_checked && served.checks().output != Mode::Ignore {
+        if is_checked && served.checks().output != ValidationMode::Ignore {
             validate::output(gateway, served, (&result.result, context), record).await?;
         }
         Ok(result)
@@ -233,6 +246,6 @@ impl Sending<'_> {
 #[derive(Clone, Copy)]
 pub(super) struct ForwardedCall<'a> {
     params: &'a [mcp::Param],
-    pub(super) context: &'a Context,
-    pub(super) client: Option<&'a gateway_upstream::Side>,
+    pub(super) context: &'a RequestContext,
+    pub(super) client: Option<&'a gateway_upstream::ClientChannel>,
 }

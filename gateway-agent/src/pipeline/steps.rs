@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use gateway_compose::{BoxFuture, Failed, Owner, Step, StepOutput, StepRunner, Steps};
-use gateway_policy::{Denial, Principal};
+use gateway_compose::{BoxFuture, CompositionError, RunOwner, Step, StepOutput, StepRunner, Steps};
+use gateway_policy::{Denial, QuotaKey};
 use gateway_protocol::{jsonrpc::ObjectWriter, mcp::RawResult};
-use gateway_upstream::{Context, Side};
+use gateway_upstream::{RequestContext, ClientChannel};
 use serde_json::value::RawValue;
 
 use super::{
@@ -30,35 +30,35 @@ impl Composition<'_> {
     pub(super) async fn call(
         self,
         mut arguments: Arguments<'_>,
-        principal: &Principal,
+        principal: &QuotaKey,
         record: &mut CallRecord,
     ) -> Result<(RawResult, Steps), Error> {
         let Self { gateway, composed, served, call, forwarded } = self;
         let ForwardedCall { context, client, .. } = forwarded;
         let trace = record.inward(&context.trace);
-        let owner = Owner { claim: call.caller.claim.clone(), principal: principal.clone() };
+        let owner = RunOwner { identity: call.caller.claim.clone(), quota_key: principal.clone() };
         let runner = Runner {
             gateway: Arc::clone(gateway),
             composed: Arc::clone(composed),
             owner: owner.clone(),
-            context: Context { trace, ..context.without_tasks() },
+            context: RequestContext { trace, ..context.without_tasks() },
             client: client.cloned(),
             parent: record.as_parent(served.key()),
         };
         let scope = if let Target::Step(step) = &call.target { Some(&step.scope) } else { None };
-        let run = gateway_compose::Call {
+        let run = gateway_compose::CompositionCall {
             tool: served.key(),
             plan: composed.plan(),
             runner: Arc::new(runner),
-            memory: gateway.compositions(),
+            state: gateway.compositions(),
             owner,
             scope,
             response_bytes: gateway.settings().upstream.response_bytes,
             buffered: context.buffered.as_ref(),
         };
-        match gateway_compose::call(run, arguments.value()?).await {
+        match gateway_compose::execute(run, arguments.value()?).await {
             (Ok(result), steps) => Ok((result, steps)),
-            (Err(failure), steps) => Err(Error::Composition(Box::new(Failed { failure, steps }))),
+            (Err(failure), steps) => Err(Error::Composition(Box::new(CompositionError { failure, steps }))),
         }
     }
 }
@@ -67,11 +67,11 @@ impl Composition<'_> {
 pub(super) struct Runner {
     pub(super) gateway: Arc<Gateway>,
     pub(super) composed: Arc<Composed>,
-    pub(super) owner: Owner,
+    pub(super) owner: RunOwner,
     /// The context of every step. Its trace is the span of the composition.
-    pub(super) context: Context,
+    pub(super) context: RequestContext,
     /// The client of the composition, for progress and questions.
-    pub(super) client: Option<Side>,
+    pub(super) client: Option<ClientChannel>,
     pub(super) parent: AuditParent,
 }
 
@@ -87,18 +87,18 @@ impl StepRunner for Runner {
             let mut record = self.parent.begin(&tool, step.arguments.get().len(), span);
             let Step { arguments, scope, .. } = step;
             let mut call = Invocation {
-                caller: Authentication::without_request(self.owner.claim.clone()),
+                caller: Authentication::without_request(self.owner.identity.clone()),
                 target: Target::Step(StepCall {
                     served: Arc::clone(served),
                     arguments,
-                    principal: self.owner.principal.clone(),
+                    quota_key: self.owner.quota_key.clone(),
                     scope: scope.clone(),
                 }),
                 params: Vec::new(),
                 // Steps drop their results before they end, so their buffers count for the step
                 // only.
                 context: self.context.of_step(),
-                client: self.client.as_ref().map(Side::for_questions),
+                client: self.client.as_ref().map(ClientChannel::for_questions),
                 input: InputHandling::AskClient,
             };
             let output = invoke(&self.gateway, &mut call, &mut record).await;
@@ -126,7 +126,7 @@ impl StepRunner for Runner {
         told.raw("progressToken", "0").raw("progress", &finished.to_string());
         told.string("message", message);
         let told = RawValue::from_string(told.finish_string()).ok();
-        client.try_tell("notifications/progress", told.as_deref());
+        client.try_notify("notifications/progress", told.as_deref());
     }
 
     fn detached(&self) -> Arc<dyn StepRunner> {

@@ -3,12 +3,12 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use gateway_policy::{HeaderClaim, Mode};
+use gateway_policy::{CallerIdentity, ValidationMode};
 use gateway_protocol::{
     jsonrpc::{self, Object},
     mcp::{Method, Param, RawResult, TASK_PARAM},
 };
-use gateway_upstream::Context;
+use gateway_upstream::RequestContext;
 use registry_core::Key;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -36,7 +36,7 @@ pub struct Task {
 
 impl Task {
     /// Decrypts an id. `None` if it is invalid or belongs to another caller.
-    pub fn open(gateway: &Gateway, caller: &HeaderClaim, known: &str) -> Option<Self> {
+    pub fn open(gateway: &Gateway, caller: &CallerIdentity, known: &str) -> Option<Self> {
         let content = gateway.sealer().open(&owner(caller), known)?;
         serde_json::from_slice(&content).ok()
     }
@@ -46,14 +46,14 @@ impl Task {
 pub(super) async fn check(
     gateway: &Gateway,
     served: &ServedTool,
-    (method, context, task): (Method, &Context, &RawResult),
+    (method, context, task): (Method, &RequestContext, &RawResult),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
     if method == Method::TaskResult {
         if served.projection().is_some() {
             return Err(Error::TaskSupport { is_required: false });
         }
-        let is_checked = !task.is_error && served.checks().output != Mode::Ignore;
+        let is_checked = !task.is_error && served.checks().output != ValidationMode::Ignore;
         return if is_checked {
             validate::output(gateway, served, (&task.result, context), record).await
         } else {
@@ -61,7 +61,7 @@ pub(super) async fn check(
         };
     }
     let members = Object::parse(&task.result).unwrap_or_default();
-    let Some(result) = members.find("result").filter(|_| served.checks().output != Mode::Ignore)
+    let Some(result) = members.find("result").filter(|_| served.checks().output != ValidationMode::Ignore)
     else {
         return Ok(());
     };
@@ -78,7 +78,7 @@ struct IsError {
     is_error: bool,
 }
 
-fn owner(caller: &HeaderClaim) -> Vec<u8> {
+fn owner(caller: &CallerIdentity) -> Vec<u8> {
     // A claim consists of texts, so serialization cannot fail.
     let caller = serde_json::to_string(caller).unwrap_or_default();
     format!("{PURPOSE} {caller}").into_bytes()
@@ -99,7 +99,7 @@ impl TaskNames {
     /// For a result that starts a task.
     pub(super) fn begun(
         gateway: &Gateway,
-        caller: &HeaderClaim,
+        caller: &CallerIdentity,
         (tool, server): (&str, &Key),
         result: &RawValue,
     ) -> Self {
@@ -112,12 +112,12 @@ impl TaskNames {
     }
 
     /// For a result about an existing task.
-    pub(super) fn asked(gateway: &Gateway, caller: &HeaderClaim, task: &Task, known: &str) -> Self {
+    pub(super) fn asked(gateway: &Gateway, caller: &CallerIdentity, task: &Task, known: &str) -> Self {
         let asked = Some((task.id.clone(), known.into()));
         Self { asked, ..Self::new(gateway, caller, (&task.tool, &task.server)) }
     }
 
-    fn new(gateway: &Gateway, caller: &HeaderClaim, (tool, server): (&str, &Key)) -> Self {
+    fn new(gateway: &Gateway, caller: &CallerIdentity, (tool, server): (&str, &Key)) -> Self {
         let (sealer, owner) = (Arc::clone(gateway.sealer()), owner(caller));
         Self { sealer, owner, tool: tool.into(), server: server.clone(), asked: None }
     }

@@ -4,9 +4,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use gateway_policy::{Mode, Principal};
+use gateway_policy::{ValidationMode, QuotaKey};
 use gateway_protocol::jsonrpc::Object;
-use gateway_upstream::Context;
+use gateway_upstream::RequestContext;
 use schema_compat::schema_compile::{Instance, Unreadable, Validator, Violation};
 use serde_json::value::RawValue;
 
@@ -33,11 +33,11 @@ static EMPTY: LazyLock<Box<RawValue>> =
 pub(super) async fn input(
     gateway: &Gateway,
     served: &ServedTool,
-    (arguments, context): (&Arguments<'_>, &Context),
+    (arguments, context): (&Arguments<'_>, &RequestContext),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
     let mode = served.checks().input;
-    if mode == Mode::Ignore {
+    if mode == ValidationMode::Ignore {
         return Ok(());
     }
     let input = served.input();
@@ -66,7 +66,7 @@ pub(super) async fn input(
 pub(super) async fn output(
     gateway: &Gateway,
     served: &ServedTool,
-    (result, context): (&RawValue, &Context),
+    (result, context): (&RawValue, &RequestContext),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
     let Some(schema) = served.output() else { return Ok(()) };
@@ -97,10 +97,10 @@ fn violation(message: &str) -> Result<(), ValidationFailure> {
     Err(ValidationFailure::Violations(vec![Violation { pointer, message }]))
 }
 
-fn reject_in_mode(mode: Mode, error: Error) -> Result<(), Error> {
+fn reject_in_mode(mode: ValidationMode, error: Error) -> Result<(), Error> {
     match mode {
-        Mode::Ignore | Mode::Warn => Ok(()),
-        Mode::Error => Err(error),
+        ValidationMode::Ignore | ValidationMode::Warn => Ok(()),
+        ValidationMode::Error => Err(error),
     }
 }
 
@@ -114,7 +114,7 @@ enum ValidationFailure {
 async fn check(
     gateway: &Gateway,
     schema: &ServedSchema,
-    (instance, context): (&RawValue, &Context),
+    (instance, context): (&RawValue, &RequestContext),
 ) -> Result<(), ValidationFailure> {
     let validator = gateway.validators().get(schema);
     validate(gateway.workers(), context.payer(), (validator, instance)).await
@@ -123,7 +123,7 @@ async fn check(
 /// Validates a short text here within [`SHORT_STEPS`], and everything else on a worker thread.
 async fn validate(
     workers: &Workers,
-    caller: &Principal,
+    caller: &QuotaKey,
     (validator, text): (Arc<Compiled>, &RawValue),
 ) -> Result<(), ValidationFailure> {
     if text.get().len() <= SHORT

@@ -12,13 +12,13 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use atomic_file::{Access, with_suffix};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use tokio::{task::spawn_blocking, time::sleep};
 
 use super::{Key, Sealer, random_key};
 use crate::{
     clock,
-    files::{beside, replace_private},
 };
 
 /// Age after which the gateway rotates its own key.
@@ -51,7 +51,7 @@ impl KeyFile {
     pub(crate) fn new(configured: Option<&Path>, cache: &Path) -> Self {
         match configured {
             Some(path) => Self { path: path.to_owned(), is_own: false },
-            None => Self { path: beside(cache, ".key"), is_own: true },
+            None => Self { path: with_suffix(cache, ".key"), is_own: true },
         }
     }
 
@@ -110,7 +110,7 @@ impl KeyFile {
                 KeyEntry { key: random_key().map_err(io::Error::other)?, created: Some(now) },
             );
             entries.truncate(GENERATED_KEYS);
-            replace_private(&self.path, text(&entries).as_bytes())?;
+            atomic_file::replace(&self.path, text(&entries).as_bytes(), Access::OwnerOnly)?;
         }
         Ok(entries.into_iter().map(|entry| entry.key).collect())
     }

@@ -6,7 +6,7 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, extract::ConnectInfo};
-use gateway_upstream::Lanes;
+use gateway_upstream::WorkerRuntimes;
 use hyper::{Request, body::Incoming, server::conn::http1};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -48,7 +48,7 @@ const RECOVERY_PERIOD: Duration = Duration::from_secs(1);
 pub(super) struct BoundListener {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<Acceptor>,
-    pub(super) lanes: Arc<Lanes>,
+    pub(super) lanes: Arc<WorkerRuntimes>,
     /// Maximum connections per address.
     pub(super) max_per_address: usize,
 }

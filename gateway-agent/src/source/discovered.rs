@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use atomic_file::{Access, parent_directory};
 use gateway_upstream::{Definitions, Features, TargetId, TargetState, Tools, Upstreams};
 use registry_core::{
     Catalog, Code, Diagnostic, Digest, Kind, Name, Record, RegistryFile, RegistryId,
@@ -18,9 +19,9 @@ use registry_core::{
     rules::validate,
 };
 use registry_import::{
-    By, Draft, Naming, Wishes, invalid_member,
+    RepairedBy, Draft, Naming, ServerImportOptions, invalid_member,
     mcp_servers::{Conflict, Merged, summary},
-    server,
+    import_server,
 };
 use serde_json::{Value, value::RawValue};
 use tokio::{
@@ -34,7 +35,6 @@ use super::{
 };
 use crate::{
     feed::Feed,
-    files::{directory, replace_synced},
 };
 
 /// `metadata.managedBy` of discovered documents.
@@ -186,16 +186,16 @@ impl Discovery {
                     let is_down = matches!(state, TargetState::Down { .. });
                     if !visit.is_over && (is_listed || is_down) {
                         visit.is_over = true;
-                        self.upstreams.rest(&server.id);
+                        self.upstreams.leave_idle(&server.id);
                     }
                 }
                 None if matches!(state, TargetState::Idle)
                     && !is_listed
-                    && registered(catalog, server, config.has_prefix).is_none() =>
+                    && registered(catalog, import_server, config.has_prefix).is_none() =>
                 {
                     let visit = ListingConnection { origin: server.origin, is_over: false };
                     self.listing.insert(server.id.clone(), visit);
-                    self.upstreams.start_again(&server.id);
+                    self.upstreams.resume(&server.id);
                 }
                 None => {}
             }
@@ -227,8 +227,8 @@ impl Discovery {
         loader.content(bytes.clone()).await?;
         let (file, content) = (self.file.clone(), bytes.clone());
         let writing = tokio::task::spawn_blocking(move || {
-            std::fs::create_dir_all(directory(&file))?;
-            replace_synced(&file, &content)
+            std::fs::create_dir_all(parent_directory(&file))?;
+            atomic_file::replace(&file, &content, Access::Default)
         });
         if let Ok(Err(error)) = writing.await {
             if !self.is_unwritten {
@@ -257,8 +257,8 @@ impl Discovery {
         let (mut all, mut conflicts) = (Merged::default(), Vec::new());
         for server in &config.servers {
             let draft = match definitions.lists(&server.id) {
-                Some(lists) => self.of_lists(server, lists, config.has_prefix),
-                None => registered(catalog, server, config.has_prefix).unwrap_or_default(),
+                Some(lists) => self.of_lists(import_server, lists, config.has_prefix),
+                None => registered(catalog, import_server, config.has_prefix).unwrap_or_default(),
             };
             conflicts.extend(all.add(&server.id.name, draft));
         }
@@ -312,14 +312,14 @@ fn import(name: &Name, tools: &Tools, features: &Features, has_prefix: bool) -> 
         tools: said,
         features: exposed
             .into_iter()
-            .filter(|(c, _)| capabilities.can(c))
+            .filter(|(c, _)| capabilities.has(c))
             .map(|(_, e)| e)
             .collect(),
     };
     let prefix = if has_prefix { format!("{name}_") } else { String::new() };
     let naming = Naming { prefix, ..Naming::default() };
-    let imported = server(&live, &Wishes { name: Some(name.clone()), naming, ..Wishes::default() });
-    for repair in imported.repairs.iter().filter(|repair| repair.by == By::Person) {
+    let imported = import_server(&live, &ServerImportOptions { name: Some(name.clone()), naming, ..ServerImportOptions::default() });
+    for repair in imported.repairs.iter().filter(|repair| repair.by == RepairedBy::Person) {
         tracing::warn!(target.server = %name, at = repair.pointer, "{}", repair.what);
     }
     let mut draft = imported.draft;
@@ -347,7 +347,7 @@ fn truncate(tools: &mut Vec<Value>) -> Option<String> {
     (listed > LIST_ITEMS).then(|| {
         format!(
             "the server has {listed} tools, and the maximum is {LIST_ITEMS}; the first \
-             {LIST_ITEMS} are served; split the server, or disable tools in it"
+             {LIST_ITEMS} are served; split the import_server, or disable tools in it"
         )
     })
 }

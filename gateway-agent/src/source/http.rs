@@ -86,7 +86,7 @@ pub(super) async fn poll(
             }
             Err(e) => {
                 feed.status.down(&e.to_string());
-                backoff.wait()
+                backoff.next_delay()
             }
         };
         if !feed.pause(wait).await {

@@ -10,7 +10,7 @@ use registry_proto::{
     v1::{Delta, Progress, SnapshotBegin, Step, SyncResponse, sync_response::Message},
 };
 
-use registry_follow::{Refusal, RegistryClock, Taken, told_age};
+use registry_follow::{RejectedMessage, RegistryClock, MessageEffect, parse_age};
 
 use super::{REMEDY, findings, snapshot::PartialSnapshot, unsigned::UnsignedCommits};
 use crate::{cache::Cache, catalog_verifier::CatalogVerifier, startup};
@@ -57,7 +57,7 @@ impl Incoming {
         self.scopes.push(scope);
     }
 
-    pub(super) async fn take(&mut self, response: SyncResponse) -> Result<Taken, Refusal> {
+    pub(super) async fn take(&mut self, response: SyncResponse) -> Result<MessageEffect, RejectedMessage> {
         let SyncResponse { message, attestation } = response;
         let Some(message) = message else {
             return Err(self.refuse_next(&"a message without content"));
@@ -68,11 +68,11 @@ impl Incoming {
         match (message, self.snapshot.take()) {
             (Message::SnapshotBegin(begin), None) => {
                 self.snapshot = Some(self.begin(begin)?);
-                Ok(Taken::Part)
+                Ok(MessageEffect::Partial)
             }
             (Message::SnapshotChunk(chunk), Some(snapshot)) => {
                 self.snapshot = Some(snapshot.extended(chunk).await?);
-                Ok(Taken::Part)
+                Ok(MessageEffect::Partial)
             }
             (Message::SnapshotEnd(end), Some(snapshot)) => {
                 let signed = (attestation, self.catalog_verifier.clone());
@@ -80,7 +80,7 @@ impl Incoming {
                 let (revision, entities) = (catalog.revision(), catalog.len());
                 self.take_whole(catalog);
                 tracing::info!(%revision, entities, "took a snapshot");
-                Ok(Taken::Applied)
+                Ok(MessageEffect::Applied)
             }
             (Message::Delta(delta), None) => self.delta(delta, attestation).await,
             (Message::Step(step), None) => self.step(step, attestation).await,
@@ -93,9 +93,9 @@ impl Incoming {
     /// The age of a message, if known. Relayed messages are signed and can be old.
     fn age_of(&mut self, message: &Message, signed: Option<&Attestation>) -> Option<Duration> {
         if let Message::Progress(progress) = message {
-            let age = told_age(progress.age_ms);
+            let age = parse_age(progress.age_ms);
             if let (Some(signed), Some(age)) = (signed, age) {
-                self.clock.told(signed.time, age);
+                self.clock.record(signed.time, age);
             }
             return age;
         }
@@ -104,21 +104,21 @@ impl Incoming {
     }
 
     /// Rejects the next revision.
-    fn refuse_next(&self, message: &dyn ToString) -> Refusal {
-        Refusal::new(self.cache.current().revision().next(), message)
+    fn refuse_next(&self, message: &dyn ToString) -> RejectedMessage {
+        RejectedMessage::new(self.cache.current().revision().next(), message)
     }
 
     fn begin(
         &self,
         SnapshotBegin { position, entities, settings, scope, oldest_revision }: SnapshotBegin,
-    ) -> Result<PartialSnapshot, Refusal> {
+    ) -> Result<PartialSnapshot, RejectedMessage> {
         let missing = || self.refuse_next(&"a snapshot without its position");
         let position = position.ok_or_else(missing)?;
         let claimed = Revision(position.revision);
-        let position = Position::try_from(position).map_err(|e| Refusal::new(claimed, &e))?;
+        let position = Position::try_from(position).map_err(|e| RejectedMessage::new(claimed, &e))?;
         self.check_position(&position)?;
         let scope = scope.map_or(Ok(Scope::Everything), convert::scope);
-        let scope = scope.map_err(|e| Refusal::new(claimed, &e))?;
+        let scope = scope.map_err(|e| RejectedMessage::new(claimed, &e))?;
         self.check_scope(&scope, claimed)?;
         if oldest_revision > 0 {
             let held = self.cache.current().revision();
@@ -127,17 +127,17 @@ impl Incoming {
         Ok(PartialSnapshot::new(position, scope, (entities, settings)))
     }
 
-    fn check_scope(&self, scope: &Scope, revision: Revision) -> Result<(), Refusal> {
+    fn check_scope(&self, scope: &Scope, revision: Revision) -> Result<(), RejectedMessage> {
         if self.scopes.contains(scope) {
             return Ok(());
         }
         let message = format!("it has scope {scope}, which was not requested");
-        Err(Refusal::new(revision, &message))
+        Err(RejectedMessage::new(revision, &message))
     }
 
     /// Checks that a snapshot can follow the current catalog: the same registry, not older, and the
     /// same history.
-    fn check_position(&self, position: &Position) -> Result<(), Refusal> {
+    fn check_position(&self, position: &Position) -> Result<(), RejectedMessage> {
         let held = self.cache.current();
         let problem = if !self.cache.has_catalog() {
             return Ok(());
@@ -159,7 +159,7 @@ impl Incoming {
             return Ok(());
         };
         let message = format!("{problem}; if that is on purpose, {ANEW}");
-        Err(Refusal { is_final: true, ..Refusal::new(position.revision, &message) })
+        Err(RejectedMessage { is_final: true, ..Refusal::new(position.revision, &message) })
     }
 
     /// The state that the next delta follows.
@@ -171,15 +171,15 @@ impl Incoming {
         &mut self,
         delta: Delta,
         attestation: Option<Attestation>,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<MessageEffect, RejectedMessage> {
         let revision = Revision(delta.revision);
         if !self.cache.has_catalog() {
-            return Err(Refusal::new(revision, &"a delta without a previous snapshot"));
+            return Err(RejectedMessage::new(revision, &"a delta without a previous snapshot"));
         }
         let held = self.held();
         let is_large = delta.documents.len() >= BLOCKING_DOCUMENTS;
         let catalog_verifier = self.catalog_verifier.clone();
-        let refused = move |message: String| Refusal::new(revision, &message);
+        let refused = move |message: String| RejectedMessage::new(revision, &message);
         let verify_signature = move || {
             let sent = delta.clone();
             let (catalog, sealed) = next(&held, delta)
@@ -188,32 +188,32 @@ impl Incoming {
             if attestation.is_some() {
                 catalog_verifier.verify_signature(&catalog).map_err(|e| refused(e.to_string()))?;
             }
-            Ok::<_, Refusal>((catalog, sealed))
+            Ok::<_, RejectedMessage>((catalog, sealed))
         };
         let (catalog, sealed) = run_blocking_if(is_large, verify_signature).await??;
         if !self.catalog_verifier.requires_signature() {
             self.cache.advance(catalog, [sealed]);
-            return Ok(Taken::Applied);
+            return Ok(MessageEffect::Applied);
         }
         self.unsigned.push(catalog.clone(), sealed).map_err(refused)?;
         if attestation.is_none() {
-            return Ok(Taken::Part);
+            return Ok(MessageEffect::Partial);
         }
         self.take_unsigned(catalog);
-        Ok(Taken::Applied)
+        Ok(MessageEffect::Applied)
     }
 
     async fn step(
         &mut self,
         step: Step,
         attestation: Option<Attestation>,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<MessageEffect, RejectedMessage> {
         let next = self.cache.current().revision().next();
         let claimed = step.position.as_ref().map_or(next, |position| Revision(position.revision));
         let is_large = step.entities.len() >= BLOCKING_DOCUMENTS;
         let read = move || {
             let sent = step.entities.clone();
-            let unfit = |e| Refusal::new(claimed, &e).with(findings::of_entities(&sent));
+            let unfit = |e| RejectedMessage::new(claimed, &e).with(findings::of_entities(&sent));
             convert::part_step(step).map_err(unfit)
         };
         let step = run_blocking_if(is_large, read).await??;
@@ -227,21 +227,21 @@ impl Incoming {
             let lacks = || startup::missing(&catalog);
             catalog_verifier
                 .verify_signature(&catalog)
-                .map_err(|e| Refusal::new(claimed, &e).with(lacks()))?;
-            Ok::<_, Refusal>(catalog)
+                .map_err(|e| RejectedMessage::new(claimed, &e).with(lacks()))?;
+            Ok::<_, RejectedMessage>(catalog)
         };
         let catalog = run_blocking_if(is_large, verify_signature).await??;
         self.take_whole(catalog);
-        Ok(Taken::Applied)
+        Ok(MessageEffect::Applied)
     }
 
     fn progress(
         &mut self,
         Progress { revision, chain, content, .. }: &Progress,
         attestation: Option<Attestation>,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<MessageEffect, RejectedMessage> {
         let revision = Revision(*revision);
-        let refused = |message: &dyn ToString| Refusal::new(revision, message);
+        let refused = |message: &dyn ToString| RejectedMessage::new(revision, message);
         let chain = chain_hash(chain).map_err(|e| refused(&e))?;
         let held = self.held();
         // The server skips commits outside the scope.
@@ -270,14 +270,14 @@ impl Incoming {
         if moves {
             self.signed_at = attestation.map(|signed| signed.time);
             self.cache.move_to(catalog);
-            return Ok(Taken::Applied);
+            return Ok(MessageEffect::Applied);
         }
         if self.unsigned.catalog().is_some() {
             self.take_unsigned(catalog);
-            return Ok(Taken::Applied);
+            return Ok(MessageEffect::Applied);
         }
         self.signed_at = attestation.map(|signed| signed.time);
-        Ok(Taken::Current)
+        Ok(MessageEffect::Current)
     }
 
     fn take_whole(&mut self, catalog: Catalog) {
@@ -303,8 +303,8 @@ fn next(held: &Catalog, delta: Delta) -> Result<(Catalog, SealedCommit), String>
 }
 
 /// Applies a step, and verifies the resulting content digest.
-fn stepped(held: &Catalog, step: PartStep, claimed: Revision) -> Result<Catalog, Refusal> {
-    let refused = |message: &dyn ToString| Refusal::new(claimed, message);
+fn stepped(held: &Catalog, step: PartStep, claimed: Revision) -> Result<Catalog, RejectedMessage> {
+    let refused = |message: &dyn ToString| RejectedMessage::new(claimed, message);
     let PartStep { position, scope, step, content } = step;
     if **held.scope() == Scope::Everything {
         return Err(refused(&"a scoped step, but the catalog is complete"));
@@ -324,14 +324,14 @@ fn stepped(held: &Catalog, step: PartStep, claimed: Revision) -> Result<Catalog,
 async fn run_blocking_if<T: Send + 'static>(
     is_large: bool,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Refusal> {
+) -> Result<T, RejectedMessage> {
     if is_large { run_blocking(work).await } else { Ok(work()) }
 }
 
 /// Runs `work` on a blocking thread.
 pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Refusal> {
+) -> Result<T, RejectedMessage> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|e| Refusal::new(Revision(0), &format!("the verification failed: {e}")))
+    done.map_err(|e| RejectedMessage::new(Revision(0), &format!("the verification failed: {e}")))
 }

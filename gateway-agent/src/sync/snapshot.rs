@@ -10,7 +10,7 @@ use registry_proto::{
     v1::{SnapshotChunk, SnapshotEnd},
 };
 
-use registry_follow::Refusal;
+use registry_follow::RejectedMessage;
 
 use super::{findings, incoming::run_blocking};
 use crate::{catalog_verifier::CatalogVerifier, startup};
@@ -30,16 +30,16 @@ impl PartialSnapshot {
         Self { position, scope, announced, records: Vec::new(), settings: Vec::new() }
     }
 
-    pub(super) async fn extended(mut self, chunk: SnapshotChunk) -> Result<Self, Refusal> {
+    pub(super) async fn extended(mut self, chunk: SnapshotChunk) -> Result<Self, RejectedMessage> {
         let revision = self.position.revision;
         let part = run_blocking(move || {
             let SnapshotChunk { entities, settings } = chunk;
             let sent = entities.clone();
-            let unfit = |e| Refusal::new(revision, &e).with(findings::of_entities(&sent));
+            let unfit = |e| RejectedMessage::new(revision, &e).with(findings::of_entities(&sent));
             let records = entities.into_iter().map(Record::try_from);
             let records = records.collect::<Result<Vec<_>, _>>().map_err(unfit)?;
             let settings = convert::settings(settings);
-            Ok::<_, Refusal>((records, settings.map_err(|e| Refusal::new(revision, &e))?))
+            Ok::<_, RejectedMessage>((records, settings.map_err(|e| RejectedMessage::new(revision, &e))?))
         });
         let (records, settings) = part.await??;
         self.records.extend(records);
@@ -48,7 +48,7 @@ impl PartialSnapshot {
         if self.records.len() as u64 > entities || self.settings.len() as u64 > settings {
             let message =
                 format!("more than the announced {entities} entities and {settings} settings");
-            return Err(Refusal::new(revision, &message));
+            return Err(RejectedMessage::new(revision, &message));
         }
         Ok(self)
     }
@@ -58,9 +58,9 @@ impl PartialSnapshot {
         self,
         SnapshotEnd { digest }: SnapshotEnd,
         signed: (Option<Attestation>, CatalogVerifier),
-    ) -> Result<Catalog, Refusal> {
+    ) -> Result<Catalog, RejectedMessage> {
         let Position { registry, revision, chain } = self.position.clone();
-        let expected = convert::digest(&digest).map_err(|e| Refusal::new(revision, &e))?;
+        let expected = convert::digest(&digest).map_err(|e| RejectedMessage::new(revision, &e))?;
         let (announced, _) = self.announced;
         let restoring = run_blocking(move || {
             let catalog = Catalog::restore(registry, revision, chain, self.records)
@@ -77,7 +77,7 @@ impl PartialSnapshot {
             } else {
                 return Ok(catalog);
             };
-            Err(Refusal::new(revision, &problem).with(startup::missing(&catalog)))
+            Err(RejectedMessage::new(revision, &problem).with(startup::missing(&catalog)))
         });
         restoring.await?
     }

@@ -14,7 +14,7 @@ use axum::{
 };
 use gateway_policy::{Access, RuntimeValidation};
 use gateway_protocol::mcp::Era;
-use gateway_upstream::Context;
+use gateway_upstream::RequestContext;
 use http::StatusCode;
 
 use serde_json::{Value, json, value::RawValue};
@@ -50,7 +50,7 @@ async fn call(
     else {
         return (StatusCode::BAD_REQUEST, "the body is not JSON\n").into_response();
     };
-    let context = Context::default();
+    let context = RequestContext::default();
     let span = gateway.tracer().begin(&context.trace);
     let mut record = CallRecord::begin("toy", Era::Modern, &tool, arguments.get().len(), span);
     let mut operation = Invocation {

@@ -20,16 +20,16 @@ use super::{Composed, ServedTool, Snapshot, TaskSupport};
 use crate::contract::{ContractAnswer, Contracts, LiveTools};
 
 #[derive(Debug)]
-pub(super) enum Backend {
+pub(crate) enum Backend {
     Upstream(UpstreamBinding),
     Composed(Arc<Composed>),
 }
 
 /// The tool of a server or the skill of an agent.
 #[derive(Debug)]
-pub(super) struct UpstreamBinding {
-    pub(super) server: Key,
-    pub(super) tool: Arc<str>,
+pub(crate) struct UpstreamBinding {
+    pub(crate) server: Key,
+    pub(crate) tool: Arc<str>,
     /// The upstream method.
     pub(super) method: Method,
     pub(super) live: Option<Arc<Tools>>,

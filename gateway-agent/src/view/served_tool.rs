@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use gateway_policy::{Checks, Mode};
+use gateway_policy::{ValidationModes, ValidationMode};
 use gateway_protocol::mcp::Method;
 use gateway_upstream::Route;
 use registry_core::{
@@ -42,7 +42,7 @@ pub struct ServedTool {
     hidden: Vec<HiddenField>,
     projection: Option<Mappings>,
     fingerprint: u64,
-    checks: Checks,
+    checks: ValidationModes,
     observed: Arc<ViolationCounter>,
     /// Whether the tool's live definition was not accepted.
     is_quarantined: bool,
@@ -218,6 +218,11 @@ impl ServedTool {
         matches!(self.method(), Method::SendMessage { takes_text: true, .. })
     }
 
+    /// The upstream or composition that runs the tool.
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
     pub fn composed(&self) -> Option<&Arc<Composed>> {
         match &self.backend {
             Backend::Upstream(_) => None,
@@ -308,10 +313,10 @@ impl ServedTool {
     }
 
     /// The checks of calls. The output of a composition is always checked.
-    pub fn checks(&self) -> Checks {
+    pub fn checks(&self) -> ValidationModes {
         match self.backend {
             Backend::Upstream(_) => self.checks,
-            Backend::Composed(_) => Checks { output: Mode::Error, ..self.checks },
+            Backend::Composed(_) => ValidationModes { output: ValidationMode::Error, ..self.checks },
         }
     }
 

@@ -22,7 +22,7 @@ impl TaskSupport {
         features: Option<&Features>,
         definition: Option<&RawValue>,
     ) -> Self {
-        if !features.is_some_and(Features::takes_tasks) {
+        if !features.is_some_and(Features::supports_tasks) {
             return Self::Forbidden;
         }
         let member =

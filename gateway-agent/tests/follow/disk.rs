@@ -10,7 +10,7 @@ use gateway_agent::{
     cache::{Cache, CacheError},
     startup::StartupValidation,
 };
-use gateway_policy::Mode;
+use gateway_policy::ValidationMode;
 use registry_core::{Catalog, Digest, Document, Kind, registry_file::write_export};
 use serde_json::json;
 use tempfile::TempDir;
@@ -236,7 +236,7 @@ async fn startup_checks_apply_to_cache() {
     assert_eq!(loaded(&path), None, "a missing tool is an error by default");
     fs::write(beside(&path, ".previous"), write_export(head)).expect("written");
     assert_eq!(loaded(&path), Some(head.digest()), "the previous one is good");
-    let modes = StartupValidation { missing_entity: Mode::Warn, ..StartupValidation::default() };
+    let modes = StartupValidation { missing_entity: ValidationMode::Warn, ..StartupValidation::default() };
     let (cache, _writer) = Cache::open(&path, modes).expect("a cache");
     assert_eq!(cache.current().digest(), broken.digest());
 }

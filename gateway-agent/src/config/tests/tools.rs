@@ -1,6 +1,6 @@
 //! Validation overrides of single tools and their precedence.
 
-use gateway_policy::{Checks, Mode};
+use gateway_policy::{ValidationModes, ValidationMode};
 
 use super::parse;
 
@@ -18,16 +18,16 @@ fn exact_entry_precedes_others_per_field() {
                  { tool: a@2.0.0, inputValidation: warn }, { tool: b@1.0.0, contractDrift: ignore }, \
                  { tool: agent/x/c, outputValidation: warn }]";
     let rules = parse(&with(tools)).unwrap().registry.check_rules();
-    let of = |key: &str| rules.of(&key.parse().unwrap());
-    let all = Checks { input: Mode::Error, output: Mode::Ignore, contract: Mode::Error };
+    let of = |key: &str| rules.for_tool(&key.parse().unwrap());
+    let all = ValidationModes { input: ValidationMode::Error, output: ValidationMode::Ignore, contract: ValidationMode::Error };
     for (tool, checks) in [
-        ("tool/a@1.0.0", Checks { input: Mode::Ignore, output: Mode::Error, ..all }),
-        ("tool/a@2.0.0", Checks { input: Mode::Warn, output: Mode::Error, ..all }),
-        ("tool/b@1.0.0", Checks { contract: Mode::Ignore, ..all }),
+        ("tool/a@1.0.0", ValidationModes { input: ValidationMode::Ignore, output: ValidationMode::Error, ..all }),
+        ("tool/a@2.0.0", ValidationModes { input: ValidationMode::Warn, output: ValidationMode::Error, ..all }),
+        ("tool/b@1.0.0", ValidationModes { contract: ValidationMode::Ignore, ..all }),
         ("tool/b@1.0.1", all),
         ("tool/c@2.0.0", all),
         ("server/a@2.0.0", all),
-        ("agent/x/c@1.0.0", Checks { output: Mode::Warn, ..all }),
+        ("agent/x/c@1.0.0", ValidationModes { output: ValidationMode::Warn, ..all }),
         ("agent/x/d@1.0.0", all),
         ("agent/a@1.0.0", all),
     ] {

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gateway_compose::Failed;
-use gateway_policy::{Stale, seconds};
+use gateway_compose::CompositionError;
+use gateway_policy::{StaleCatalog, format_age};
 use gateway_protocol::{
     content,
     jsonrpc::{self, Id, Object, ObjectWriter},
@@ -170,7 +170,7 @@ fn renamed(outcome: &OperationResult) -> Option<RawResult> {
 
 /// A result with `isError` of the gateway itself.
 pub(crate) fn failed(id: Id<'_>, era: Era, text: &str) -> SizedResponse {
-    let content = content::of_text(text);
+    let content = content::text_content(text);
     let mut result = ObjectWriter::with_capacity(content.len() + 256);
     result.raw("content", &content).raw("isError", "true");
     let result = result.finish_string();
@@ -178,15 +178,15 @@ pub(crate) fn failed(id: Id<'_>, era: Era, text: &str) -> SizedResponse {
 }
 
 /// The result for a call that the age of the catalog forbids: as text, and in `_meta` for programs.
-pub(crate) fn stale_catalog(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> SizedResponse {
-    let Stale { age, limit, is_read_only } = stale;
+pub(crate) fn stale_catalog(id: Id<'_>, era: Era, tool: &str, stale: &StaleCatalog) -> SizedResponse {
+    let StaleCatalog { age, limit, is_read_only } = stale;
     let kind = if *is_read_only { "calls of all tools" } else { "tools that may change something" };
     let text = format!(
         "{tool} was not called: the registry last confirmed the catalog {} ago, and this gateway \
          rejects {kind} after {}. Retry later, or report to the gateway's operator that the \
          registry is unreachable.",
-        seconds(*age),
-        seconds(*limit),
+        format_age(*age),
+        format_age(*limit),
     );
     let seconds = |time: Option<Duration>| {
         time.map_or_else(|| "null".to_owned(), |time| time.as_secs().to_string())
@@ -200,7 +200,7 @@ pub(crate) fn stale_catalog(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> 
     if era == Era::Modern {
         result.raw("resultType", r#""complete""#);
     }
-    result.raw("_meta", &meta).raw("content", &content::of_text(&text)).raw("isError", "true");
+    result.raw("_meta", &meta).raw("content", &content::text_content(&text)).raw("isError", "true");
     raw(id, &result.finish_string())
 }
 
@@ -238,7 +238,7 @@ pub(crate) fn failed_composition(
     id: Id<'_>,
     era: Era,
     tool: &str,
-    failed: &Failed,
+    failed: &CompositionError,
 ) -> SizedResponse {
     let text = message::failed_composition(tool, &failed.failure);
     let steps = serde_json::to_string(&failed.steps).unwrap_or_default();
@@ -250,7 +250,7 @@ pub(crate) fn failed_composition(
     if let Some(meta) = meta_with(era, &Object::default(), &[(FAILURE, failure), (STEPS, steps)]) {
         result.raw("_meta", &meta);
     }
-    result.raw("content", &content::of_text(&text)).raw("isError", "true");
+    result.raw("content", &content::text_content(&text)).raw("isError", "true");
     raw(id, &result.finish_string())
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use gateway_policy::Stale;
+use gateway_policy::StaleCatalog;
 use gateway_protocol::mcp::{RawResult, ResultType};
-use gateway_upstream::Breach;
+use gateway_upstream::ProtocolViolation;
 use registry_core::Revision;
 use schema_compat::schema_compile::Violation;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn upstream_errors_state_whether_call_was_made() {
             "not known",
         ),
         (gateway_upstream::Error::TooLarge { limit_bytes: 9 }, "longer than 9 bytes"),
-        (gateway_upstream::Error::from(Breach::Closed), "not known"),
+        (gateway_upstream::Error::from(ProtocolViolation::Closed), "not known"),
     ];
     for (error, says) in rows {
         let error = Error::Upstream(error);
@@ -68,7 +68,7 @@ fn stale_catalog_is_reported_to_models_and_programs() {
     let unknown = json!({ "reason": "STALE_CATALOG", "ageSeconds": null, "maxAgeSeconds": 600 });
     let known = json!({ "reason": "STALE_CATALOG", "ageSeconds": 700, "maxAgeSeconds": 600 });
     for (age, told, says) in [(age, known, "700 s ago"), (None, unknown, "an unknown time ago")] {
-        let stale = Stale { age, limit, is_read_only: false };
+        let stale = StaleCatalog { age, limit, is_read_only: false };
         let error = Error::Denied(stale.into());
         for era in [Era::Modern, Era::Legacy] {
             let result = &answer(&error, era)["result"];

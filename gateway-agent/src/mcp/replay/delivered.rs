@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use gateway_policy::Principal;
+use gateway_policy::QuotaKey;
 
 use super::Replay;
 
@@ -14,7 +14,7 @@ use super::Replay;
 pub(super) struct Delivered {
     next: u64,
     all: BTreeMap<u64, Arc<Replay>>,
-    own: BTreeSet<(Principal, u64)>,
+    own: BTreeSet<(QuotaKey, u64)>,
 }
 
 impl Delivered {
@@ -27,7 +27,7 @@ impl Delivered {
         place
     }
 
-    pub(super) fn remove(&mut self, principal: &Principal, place: u64) -> Option<Arc<Replay>> {
+    pub(super) fn remove(&mut self, principal: &QuotaKey, place: u64) -> Option<Arc<Replay>> {
         self.own.remove(&(principal.clone(), place));
         self.all.remove(&place)
     }
@@ -38,7 +38,7 @@ impl Delivered {
         Some(replay)
     }
 
-    pub(super) fn pop_of(&mut self, principal: &Principal) -> Option<Arc<Replay>> {
+    pub(super) fn pop_of(&mut self, principal: &QuotaKey) -> Option<Arc<Replay>> {
         let places = (principal.clone(), 0)..=(principal.clone(), u64::MAX);
         let (_, place) = self.own.range(places).next()?.clone();
         self.remove(principal, place)

@@ -145,7 +145,7 @@ async fn response_without_quota_reaches_connected_reader() {
 }
 
 /// A completed and delivered stream of a caller.
-async fn delivered(replays: &Replays, principal: &Principal) -> Arc<Replay> {
+async fn delivered(replays: &Replays, principal: &QuotaKey) -> Arc<Replay> {
     let replay = replays.begin(&SESSION.into(), principal, Id::parse("7").unwrap()).unwrap();
     let mut reader = replay.reader(0);
     replay.push(message(&"x".repeat(90)), true).await;

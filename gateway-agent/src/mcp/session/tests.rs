@@ -8,8 +8,8 @@ fn headers(id: &str) -> HeaderMap {
     HeaderMap::from_iter([(header::SESSION_ID, HeaderValue::from_str(id).unwrap())])
 }
 
-fn claim(name: &str) -> HeaderClaim {
-    HeaderClaim::Agent { name: name.into(), version: None }
+fn claim(name: &str) -> CallerIdentity {
+    CallerIdentity::Asserted { name: name.into(), version: None }
 }
 
 fn caller(name: &str) -> Authentication {

@@ -10,12 +10,12 @@ use futures_util::{
     StreamExt as _,
     stream::{self, BoxStream, SelectAll},
 };
-use gateway_policy::{Denial, Scarce, Share, Shares};
+use gateway_policy::{Denial, QuotaKind, QuotaGuard, Quotas};
 use gateway_protocol::{
     jsonrpc::{self, Object},
     mcp::Method,
 };
-use gateway_upstream::Context;
+use gateway_upstream::RequestContext;
 use registry_core::Digest;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
@@ -41,8 +41,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
 
-pub(in super::super) fn watches() -> Arc<Shares> {
-    Shares::quarters(Scarce::Tasks, SHARED)
+pub(in super::super) fn watches() -> Arc<Quotas> {
+    Quotas::new(QuotaKind::Tasks, SHARED)
 }
 
 pub(super) struct Tasks {
@@ -55,7 +55,7 @@ impl Tasks {
     /// servers are skipped.
     pub(super) async fn watch(
         endpoint: &Arc<Endpoint>,
-        (requester, context): (&Requester, &Context),
+        (requester, context): (&Requester, &RequestContext),
         ids: &BTreeSet<Box<str>>,
     ) -> Self {
         let until = Instant::now() + FIRST_POLL_TIMEOUT;
@@ -92,13 +92,13 @@ impl Tasks {
 struct WatchedTask {
     endpoint: Arc<Endpoint>,
     requester: Requester,
-    context: Context,
+    context: RequestContext,
     about: FeatureSubject,
     /// Delay before the next poll. `None`: the task has ended.
     wait: Option<Duration>,
     /// The digest of the last sent state.
     last: Option<Digest>,
-    _share: Share,
+    _share: QuotaGuard,
 }
 
 impl WatchedTask {
@@ -106,12 +106,12 @@ impl WatchedTask {
     /// that it is unknown.
     async fn begin(
         endpoint: Arc<Endpoint>,
-        (requester, context): (Requester, Context),
+        (requester, context): (Requester, RequestContext),
         (known, until): (Box<str>, Instant),
     ) -> Option<Self> {
         let task = Task::open(&endpoint.gateway, &requester.caller.claim, &known)?;
         let principal = endpoint.gateway.principal(&requester.caller.claim);
-        let share = endpoint.state.task_watches.take(&principal).ok()?;
+        let share = endpoint.state.task_watches.acquire(&principal).ok()?;
         let about = FeatureSubject::Task(known, Some(task));
         // The current state is sent first, because the task can have ended already.
         let wait = Some(Duration::ZERO);

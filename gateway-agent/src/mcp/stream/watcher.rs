@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{Exhausted, Scarce, Share};
+use gateway_policy::{QuotaExceeded, QuotaKind, QuotaGuard};
 use gateway_protocol::naming::Interfaces;
-use gateway_upstream::{Announcement, Definitions, Entries, News, TargetId};
+use gateway_upstream::{UpstreamEvent, Definitions, FeatureEntries, UpstreamChange, TargetId};
 use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
@@ -56,12 +56,12 @@ pub(super) struct ChangeWatcher {
     seen: Fingerprints,
     catalog: watch::Receiver<Arc<Catalog>>,
     definitions: watch::Receiver<Arc<Definitions>>,
-    announcements: broadcast::Receiver<Announcement>,
+    announcements: broadcast::Receiver<UpstreamEvent>,
     /// Received announcements that are not processed.
-    announced: Vec<Announcement>,
+    announced: Vec<UpstreamEvent>,
     changes: VecDeque<Change>,
     _permit: OwnedSemaphorePermit,
-    _share: Share,
+    _share: QuotaGuard,
     _held: GaugeGuard,
 }
 
@@ -81,10 +81,10 @@ impl ChangeWatcher {
         let share = endpoint
             .state
             .stream_shares
-            .take(&requester.caller.payer)
+            .acquire(&requester.caller.payer)
             .map_err(Rejection::TooManyStreams)?;
         let permit = endpoint.state.streams.clone().try_acquire_owned();
-        let full = Exhausted::All { what: Scarce::Streams, most: endpoint.state.most_streams };
+        let full = QuotaExceeded::Total { kind: QuotaKind::Streams, limit: endpoint.state.most_streams };
         let permit = permit.map_err(|_| Rejection::TooManyStreams(full))?;
         let (catalog, definitions) = endpoint.gateway.views().subscribe();
         let mut watcher = Self {
@@ -94,7 +94,7 @@ impl ChangeWatcher {
             seen: Fingerprints { tools: 0, prompts: 0, resources: 0 },
             catalog,
             definitions,
-            announcements: endpoint.gateway.upstreams().announcements(),
+            announcements: endpoint.gateway.upstreams().subscribe_events(),
             announced: Vec::new(),
             changes: VecDeque::new(),
             _permit: permit,
@@ -219,21 +219,21 @@ impl ChangeWatcher {
 
 impl CallerState {
     /// The change that an announcement means for this caller, if any.
-    fn change_for(&self, Announcement { server, news }: &Announcement) -> Option<Change> {
+    fn change_for(&self, UpstreamEvent { server, change }: &UpstreamEvent) -> Option<Change> {
         let visible = |what| {
             self.visible_servers
                 .iter()
                 .find(|visible| visible.target == *server && visible.exposes(what))
         };
-        match news {
-            News::Tools => self.targets.contains_key(server).then_some(Change::Tools),
-            News::Prompts => visible(Exposure::Prompts).map(|_| Change::Prompts),
-            News::Resources => visible(Exposure::Resources).map(|_| Change::Resources),
-            News::Task { id, params } => {
+        match change {
+            UpstreamChange::Tools => self.targets.contains_key(server).then_some(Change::Tools),
+            UpstreamChange::Prompts => visible(Exposure::Prompts).map(|_| Change::Prompts),
+            UpstreamChange::Resources => visible(Exposure::Resources).map(|_| Change::Resources),
+            UpstreamChange::Task { id, params } => {
                 let servers = self.targets.get(server)?.iter().cloned().collect();
                 Some(Change::Task { servers, id: id.clone(), params: params.clone() })
             }
-            News::Updated(uri) => {
+            UpstreamChange::Updated(uri) => {
                 let prefix = &visible(Exposure::Resources)?.prefix;
                 let known = self.interfaces.known(prefix, uri)?.into_owned();
                 Some(Change::Updated(known.into()))
@@ -246,7 +246,7 @@ fn fingerprint(visible_servers: &VisibleServers, what: Exposure) -> u64 {
     let mut hasher = DefaultHasher::new();
     for visible in visible_servers.iter().filter(|visible| visible.exposes(what)) {
         let features = &visible.features;
-        let lists: &[&Entries] = match what {
+        let lists: &[&FeatureEntries] = match what {
             Exposure::Prompts => &[features.prompts()],
             Exposure::Resources => &[features.resources(), features.templates()],
         };

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::StreamExt as _;
-use gateway_policy::{Access, Mode, RuntimeValidation};
+use gateway_policy::{Access, ValidationMode, RuntimeValidation};
 use gateway_protocol::mcp::Era;
 use serde_json::{Value, json};
 
@@ -54,11 +54,11 @@ impl Log {
     }
 }
 
-async fn bench(input: Mode) -> Bench {
+async fn bench(input: ValidationMode) -> Bench {
     let policy = RuntimeValidation {
         input_validation: input,
-        output_validation: Mode::Warn,
-        contract_drift: Mode::Ignore,
+        output_validation: ValidationMode::Warn,
+        contract_drift: ValidationMode::Ignore,
         unknown_caller: Access::Warn,
         undeclared_dependency: Access::Deny,
     };
@@ -83,7 +83,7 @@ fn fields(event: &Value, names: &[&str]) -> Vec<Value> {
 
 #[tokio::test]
 async fn successful_call_is_audited_with_all_fields() {
-    let bench = bench(Mode::Error).await;
+    let bench = bench(ValidationMode::Error).await;
     let (log, _guard) = Log::start();
     bench.call("team/a", "t", json!({ "q": "s3cret-argument" })).await.result();
     let [event] = <[Value; 1]>::try_from(log.events()).unwrap();
@@ -109,8 +109,8 @@ async fn successful_call_is_audited_with_all_fields() {
 
 #[tokio::test]
 async fn every_outcome_has_audit_event() {
-    let strict = bench(Mode::Error).await;
-    let lenient = bench(Mode::Warn).await;
+    let strict = bench(ValidationMode::Error).await;
+    let lenient = bench(ValidationMode::Warn).await;
     let (log, _guard) = Log::start();
     let secret = json!({ "q": 4711 });
     strict.call("team/a", "t", secret.clone()).await.failure();
@@ -212,7 +212,7 @@ async fn cancelled_second_round_is_recorded_as_cancelled() {
 
 #[tokio::test]
 async fn unknown_tool_names_are_shortened() {
-    let bench = bench(Mode::Error).await;
+    let bench = bench(ValidationMode::Error).await;
     let (log, _guard) = Log::start();
     bench.call("", &"x".repeat(5000), json!({})).await.error();
     assert_eq!(log.events()[0]["tool"].as_str().unwrap().len(), 128);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gateway_policy::{Mode, RuntimeValidation, ToolValidation};
+use gateway_policy::{ValidationMode, RuntimeValidation, ToolValidation};
 use gateway_protocol::trace_context::Parent;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn schema() -> Value {
         "properties": { "q": { "type": "string" }, "n": { "type": "integer" } } })
 }
 
-fn policy(input: Mode, output: Mode) -> Setup {
+fn policy(input: ValidationMode, output: ValidationMode) -> Setup {
     let strict = Setup::default();
     let policy =
         RuntimeValidation { input_validation: input, output_validation: output, ..strict.policy };
@@ -46,7 +46,7 @@ async fn valid_call_is_forwarded_unchanged() {
 #[tokio::test]
 async fn arguments_are_forwarded_byte_for_byte() {
     let bench =
-        Bench::start(policy(Mode::Warn, Mode::Ignore), vec![tool("t", "1.0.0", json!({}))]).await;
+        Bench::start(policy(ValidationMode::Warn, ValidationMode::Ignore), vec![tool("t", "1.0.0", json!({}))]).await;
     let ask = Ask::modern("tools/call", json!({ "name": "t" }));
     let body = ask.body.to_string().replace(
         r#""name":"t""#,
@@ -68,14 +68,14 @@ async fn tool_setting_overrides_general_setting() {
         vec![ToolValidation { tool, input: Some(input), output: Some(output), contract: None }]
     };
     let bad = || json!({ "n": "x" });
-    let strict = policy(Mode::Error, Mode::Error);
+    let strict = policy(ValidationMode::Error, ValidationMode::Error);
     let bench =
-        Bench::start(Setup { tools: only(Mode::Ignore, Mode::Warn), ..strict }, entities()).await;
+        Bench::start(Setup { tools: only(ValidationMode::Ignore, ValidationMode::Warn), ..strict }, entities()).await;
     assert_eq!(bench.call("", "t", bad()).await.result()["structuredContent"], bad());
     assert!(bench.call("", "u", bad()).await.failure().contains("/n"));
-    let lenient = policy(Mode::Ignore, Mode::Ignore);
+    let lenient = policy(ValidationMode::Ignore, ValidationMode::Ignore);
     let bench =
-        Bench::start(Setup { tools: only(Mode::Ignore, Mode::Error), ..lenient }, entities()).await;
+        Bench::start(Setup { tools: only(ValidationMode::Ignore, ValidationMode::Error), ..lenient }, entities()).await;
     assert!(bench.call("", "t", bad()).await.failure().contains("breaks its registered schema"));
     assert_eq!(bench.call("", "u", bad()).await.result()["structuredContent"], bad());
 }
@@ -85,7 +85,7 @@ async fn input_validation_follows_mode() {
     let entities = || vec![tool("t", "1.0.0", json!({ "inputSchema": schema() }))];
     let bad = json!({ "n": "x" });
 
-    let strict = Bench::start(policy(Mode::Error, Mode::Ignore), entities()).await;
+    let strict = Bench::start(policy(ValidationMode::Error, ValidationMode::Ignore), entities()).await;
     let told = strict.call("", "t", bad.clone()).await.failure();
     assert!(
         told.contains("- /n: ") && told.contains("- (top level): ") && told.contains("\"q\""),
@@ -101,8 +101,8 @@ async fn input_validation_follows_mode() {
         .replace(r#""name":"t""#, r#""name":"t","arguments":{"q":"a","q":5}"#);
     assert_eq!(strict.got(twice.build_with(body)).await.error(), (200, -32602));
 
-    for mode in [Mode::Warn, Mode::Ignore] {
-        let lenient = Bench::start(policy(mode, Mode::Ignore), entities()).await;
+    for mode in [ValidationMode::Warn, ValidationMode::Ignore] {
+        let lenient = Bench::start(policy(mode, ValidationMode::Ignore), entities()).await;
         lenient.call("", "t", bad.clone()).await.result();
         assert_eq!(lenient.arguments(), std::slice::from_ref(&bad));
     }
@@ -138,10 +138,10 @@ async fn hidden_arguments_are_rejected_and_filled() {
     }
     assert_eq!(bench.calls().len(), 2);
 
-    for mode in [Mode::Error, Mode::Warn, Mode::Ignore] {
+    for mode in [ValidationMode::Error, ValidationMode::Warn, ValidationMode::Ignore] {
         let setup = Setup {
             variables: bench.gateway.settings().variables.clone(),
-            ..policy(mode, Mode::Ignore)
+            ..policy(mode, ValidationMode::Ignore)
         };
         let bench = Bench::start(setup, entities()).await;
         for other in [json!(null), json!(r#"{"requester":"x"}"#), json!([{ "who": "x" }])] {
@@ -257,15 +257,15 @@ async fn output_validation_follows_mode() {
     let bad = json!({ "result": { "content": [], "structuredContent": { "secret": 4711 } } });
     let none = json!({ "result": { "content": [] } });
 
-    let strict = Bench::start(policy(Mode::Ignore, Mode::Error), entities()).await;
+    let strict = Bench::start(policy(ValidationMode::Ignore, ValidationMode::Error), entities()).await;
     strict.call("", "says", good).await.result();
     let told = strict.call("", "says", bad.clone()).await.failure();
     assert!(told.contains("/secret") && !told.contains("4711"), "{told}");
     assert!(strict.call("", "says", none).await.failure().contains("(top level)"));
     assert_eq!(strict.call("", "fails", json!({})).await.result()["isError"], true);
 
-    for mode in [Mode::Warn, Mode::Ignore] {
-        let lenient = Bench::start(policy(Mode::Ignore, mode), entities()).await;
+    for mode in [ValidationMode::Warn, ValidationMode::Ignore] {
+        let lenient = Bench::start(policy(ValidationMode::Ignore, mode), entities()).await;
         let result = lenient.call("", "says", bad.clone()).await.result();
         assert_eq!(result["structuredContent"], json!({ "secret": 4711 }));
     }
@@ -279,7 +279,7 @@ async fn unusable_schema_rejects_only_required_validation() {
     assert_eq!(strict.call("", "t", json!({})).await.error(), (200, -32603));
     let listed = strict.modern("", "tools/list", json!({})).await.result();
     assert_eq!(listed["tools"][0]["inputSchema"], json!({ "type": "object" }));
-    let lenient = Bench::start(policy(Mode::Warn, Mode::Ignore), entities()).await;
+    let lenient = Bench::start(policy(ValidationMode::Warn, ValidationMode::Ignore), entities()).await;
     lenient.call("", "t", json!({})).await.result();
 }
 

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, future::pending, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, extract::ConnectInfo};
-use gateway_compose::{Memory, Sagas};
-use gateway_policy::{Access, CheckRules, Mode, RuntimeValidation, ToolValidation};
+use gateway_compose::{CompositionState, Sagas};
+use gateway_policy::{Access, ValidationRules, ValidationMode, RuntimeValidation, ToolValidation};
 use gateway_protocol::naming::Prefix;
 use gateway_testkit::{McpServer, Received, Reply, Server};
 use gateway_upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams};
@@ -56,9 +56,9 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             policy: RuntimeValidation {
-                input_validation: Mode::Error,
-                output_validation: Mode::Ignore,
-                contract_drift: Mode::Warn,
+                input_validation: ValidationMode::Error,
+                output_validation: ValidationMode::Ignore,
+                contract_drift: ValidationMode::Warn,
                 unknown_caller: Access::Allow,
                 undeclared_dependency: Access::Deny,
             },
@@ -163,7 +163,7 @@ impl Bench {
         let cache = Cache::in_memory(None);
         cache.confirm(Duration::ZERO);
         let staleness = StalenessMonitor::new(cache.clone(), setup.max_staleness);
-        let rules = contract::Settings::new(CheckRules::new(setup.policy, setup.tools), Vec::new());
+        let rules = contract::Settings::new(ValidationRules::new(setup.policy, setup.tools), Vec::new());
         let contracts = Arc::new(Contracts::open(&cache_file, rules, definitions.borrow().clone()));
         let listed = upstreams.definitions();
         let stop = CancellationToken::new();
@@ -173,7 +173,7 @@ impl Bench {
             staleness,
             upstreams,
             contracts: contracts.clone(),
-            compositions: Arc::new(Memory::new(Sagas::open(&cache_file).unwrap())),
+            compositions: Arc::new(CompositionState::new(Sagas::open(&cache_file).unwrap())),
             sealer: Arc::new(KeyFile::new(None, &cache_file).open()),
             tracer: Tracer::start(&TracingConfig::default(), "under-test"),
         };

@@ -1,6 +1,6 @@
 //! Policy modes and callers, through the endpoint.
 
-use gateway_policy::{Access, Mode, RuntimeValidation};
+use gateway_policy::{Access, ValidationMode, RuntimeValidation};
 use registry_core::Digest;
 use serde_json::json;
 
@@ -77,7 +77,7 @@ async fn client_info_selects_agent_if_configured() {
 async fn quarantined_tool_is_hidden_until_accepted() {
     let lists = r#"[{"name":"own","description":"Subtracts"}]"#.to_owned();
     let mut quarantine = setup(Access::Allow, Access::Deny);
-    quarantine.policy.contract_drift = Mode::Error;
+    quarantine.policy.contract_drift = ValidationMode::Error;
     let own = tool("own", "1.0.0", json!({ "description": "Adds" }));
     let agents = agent("team/a", "1.0.0", &[("own", "1.0.0"), ("other", "1.0.0")]);
     let entities = vec![own, tool("other", "1.0.0", json!({})), agents];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gateway_policy::{Mode, RuntimeValidation};
+use gateway_policy::{ValidationMode, RuntimeValidation};
 use gateway_protocol::mcp::Era;
 use gateway_upstream::UpstreamLimits;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn mapped(name: &str, more: &Value) -> Registered {
     tool(name, "1.0.0", document)
 }
 
-async fn says(more: Value, output: Mode) -> Bench {
+async fn says(more: Value, output: ValidationMode) -> Bench {
     let strict = Setup::default();
     let policy = RuntimeValidation { output_validation: output, ..strict.policy };
     Bench::start(Setup { policy, ..strict }, vec![mapped("says", &more)]).await
@@ -35,7 +35,7 @@ fn text(value: &Value) -> Value {
 
 #[tokio::test]
 async fn only_projected_object_is_returned() {
-    let bench = says(json!({}), Mode::Ignore).await;
+    let bench = says(json!({}), ValidationMode::Ignore).await;
     let session = bench.initialize("").await;
     let meta =
         json!({ "x/leak": SECRET, "io.modelcontextprotocol/serverInfo": { "name": SECRET } });
@@ -73,7 +73,7 @@ async fn only_projected_object_is_returned() {
 
 #[tokio::test]
 async fn unprojectable_result_is_rejected() {
-    let bench = says(json!({}), Mode::Ignore).await;
+    let bench = says(json!({}), ValidationMode::Ignore).await;
     let session = bench.initialize("").await;
     let rows = [
         (json!({ "content": [] }), "no structuredContent, and no text"),
@@ -103,7 +103,7 @@ async fn unprojectable_result_is_rejected() {
 #[tokio::test]
 async fn tool_error_keeps_only_texts() {
     let bench =
-        says(json!({ "outputSchema": { "type": "object", "required": ["never"] } }), Mode::Error)
+        says(json!({ "outputSchema": { "type": "object", "required": ["never"] } }), ValidationMode::Error)
             .await;
     let upstream = json!({ "isError": true, "structuredContent": { "id": SECRET }, "_meta": { "x": SECRET },
         "content": [
@@ -132,10 +132,10 @@ async fn output_schema_applies_to_projection() {
     };
     let arguments = json!({ "result": { "structuredContent": { "id": 5, "other": SECRET } } });
     for (kind, mode, is_refused) in [
-        ("integer", Mode::Error, false),
-        ("string", Mode::Error, true),
-        ("string", Mode::Warn, false),
-        ("string", Mode::Ignore, false),
+        ("integer", ValidationMode::Error, false),
+        ("string", ValidationMode::Error, true),
+        ("string", ValidationMode::Warn, false),
+        ("string", ValidationMode::Ignore, false),
     ] {
         let bench = says(json!({ "outputSchema": schema(kind) }), mode).await;
         let got = bench.call("", "says", arguments.clone()).await;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
-use gateway_policy::Mode;
+use gateway_policy::ValidationMode;
 use gateway_protocol::mcp::Era;
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ async fn task_result_is_validated() {
     for (schema, is_refused) in [(json!({ "required": ["n"] }), true), (json!({}), false)] {
         let (far_side, transport) = FarSide::start(Era::Modern).await;
         let mut setup = Setup { transport: Some(transport), ..Setup::default() };
-        setup.policy.output_validation = Mode::Error;
+        setup.policy.output_validation = ValidationMode::Error;
         let entities = vec![
             server("up", &["works"], &[]),
             tool("works", "1.0.0", json!({ "outputSchema": schema })),

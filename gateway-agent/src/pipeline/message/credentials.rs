@@ -1,11 +1,11 @@
 //! Messages about missing tokens. They do not reveal the token endpoints.
 
-use gateway_upstream::NoToken;
+use gateway_upstream::TokenError;
 
 /// Only error codes of OAuth are repeated; other texts of an endpoint could contain secrets.
-pub(super) fn none(tool: &str, why: &NoToken) -> String {
+pub(super) fn none(tool: &str, why: &TokenError) -> String {
     match why {
-        NoToken::Refused { reason: Some(reason), .. } => format!(
+        TokenError::Refused { reason: Some(reason), .. } => format!(
             "The gateway's request for a token for the server behind {tool} was rejected \
              ({reason}). The call was not made. If your own token has expired, get another one; \
              otherwise report this to the gateway's operator."

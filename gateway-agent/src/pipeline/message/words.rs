@@ -1,8 +1,8 @@
 //! Longer messages. They omit the values of rejected results.
 
 use gateway_compose::ProjectionError;
-use gateway_policy::{Exhausted, Scarce};
-use gateway_upstream::Breach;
+use gateway_policy::{QuotaExceeded, QuotaKind};
+use gateway_upstream::ProtocolViolation;
 use schema_compat::schema_compile::Violation;
 
 use crate::pipeline::projection;
@@ -50,8 +50,8 @@ pub(crate) fn failed_composition(tool: &str, failure: &ProjectionError) -> Strin
     }
 }
 
-pub(super) fn broken(tool: &str, what: &Breach) -> String {
-    if *what == Breach::HttpSse {
+pub(super) fn broken(tool: &str, what: &ProtocolViolation) -> String {
+    if *what == ProtocolViolation::HttpSse {
         return format!(
             "The server behind {tool} uses HTTP+SSE (2024-11-05), which the gateway does not support. The \
              call was not made. An operator must configure another transport."
@@ -72,20 +72,20 @@ pub(super) fn open_task(tool: &str, why: &str, said: Option<&str>) -> String {
     format!("{tool} gave no result: {why}. Whether it did its work is unknown.{said}")
 }
 
-pub(super) fn exhausted(tool: &str, why: &Exhausted) -> String {
-    match why.what() {
-        Scarce::Watches
-        | Scarce::Tasks
-        | Scarce::Keys
-        | Scarce::Detached
-        | Scarce::Events
-        | Scarce::Sessions
-        | Scarce::Streams => why.to_string(),
-        Scarce::Buffers => format!(
+pub(super) fn exhausted(tool: &str, why: &QuotaExceeded) -> String {
+    match why.kind() {
+        QuotaKind::Watches
+        | QuotaKind::Tasks
+        | QuotaKind::Keys
+        | QuotaKind::Detached
+        | QuotaKind::Events
+        | QuotaKind::Sessions
+        | QuotaKind::Streams => why.to_string(),
+        QuotaKind::Buffers => format!(
             "The gateway has no memory left for the result of {tool} and discarded it: {why}. Whether \
              the tool did its work is unknown. Retry later, with fewer or smaller concurrent calls."
         ),
-        Scarce::InputHandling | Scarce::Inputs => format!(
+        QuotaKind::InputHandling | QuotaKind::Inputs => format!(
             "{tool} requested input, and the call was stopped: {why}. Whether it did its work is \
              unknown. Answer the open questions first, or retry later."
         ),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gateway_policy::{Access, HeaderClaim, Mode};
+use gateway_policy::{Access, CallerIdentity, ValidationMode};
 use registry_core::Catalog;
 
 use super::*;
@@ -19,9 +19,9 @@ const ALL: [Access; 3] = [Access::Allow, Access::Warn, Access::Deny];
 
 fn policy(unknown_caller: Access, undeclared_dependency: Access) -> RuntimeValidation {
     RuntimeValidation {
-        input_validation: Mode::Ignore,
-        output_validation: Mode::Ignore,
-        contract_drift: Mode::Ignore,
+        input_validation: ValidationMode::Ignore,
+        output_validation: ValidationMode::Ignore,
+        contract_drift: ValidationMode::Ignore,
         unknown_caller,
         undeclared_dependency,
     }
@@ -58,11 +58,11 @@ fn registry() -> Arc<Catalog> {
 fn caller(name: &str) -> Caller {
     let config = IdentityConfig { trust_headers: true, scope_by_client_info: false };
     let (name, version) = name.split_once('@').map_or((name, None), |(n, v)| (n, Some(v)));
-    let claim = HeaderClaim::Agent { name: name.into(), version: version.map(Into::into) };
+    let claim = CallerIdentity::Asserted { name: name.into(), version: version.map(Into::into) };
     identify(config, &registry(), &claim, None)
 }
 
-type Outcome = Result<(String, Option<Finding>), Denial>;
+type Outcome = Result<(String, Option<PolicyFinding>), Denial>;
 
 /// Calls a tool. Returns its version and the finding, or the denial.
 fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
@@ -75,14 +75,15 @@ fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
     let fresh = Freshness::new(Some(Duration::ZERO), MaxStaleness::default());
     let resolved = resolved(policy, &caller(agent), &views.lookup(&snapshot), tool)?;
     let version = resolved.served.key().version.to_string();
-    let authorized = authorize_route(policy, &fresh, Route::Tool(resolved))?;
-    assert_eq!(authorized.permit.as_ref().unwrap().server().to_string(), "server/up@1.0.0");
-    assert_eq!(authorized.permit.as_ref().unwrap().subject(), tool);
-    Ok((version, authorized.finding))
+    let (route, finding) = authorize_route(policy, &fresh, Route::Tool(resolved))?;
+    let AuthorizedRoute::Tool(_, permit) = route else { panic!("{route:?}") };
+    assert_eq!(permit.server().to_string(), "server/up@1.0.0");
+    assert_eq!(permit.subject(), tool);
+    Ok((version, finding))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is compared with outcomes")]
-fn ok(version: &str, finding: Option<Finding>) -> Outcome {
+fn ok(version: &str, finding: Option<PolicyFinding>) -> Outcome {
     Ok((version.to_owned(), finding))
 }
 
@@ -97,7 +98,7 @@ fn declared_tool_is_allowed_in_exact_version() {
 
 #[test]
 fn undeclared_tool_follows_its_mode() {
-    let finding = Some(Finding::UndeclaredDependency);
+    let finding = Some(PolicyFinding::UndeclaredDependency);
     for unknown in ALL {
         let called = |access, tool| call(policy(unknown, access), "a", tool);
         assert_eq!(called(Access::Allow, "other"), ok("1.1.0", None));
@@ -109,7 +110,7 @@ fn undeclared_tool_follows_its_mode() {
 
 #[test]
 fn unknown_caller_follows_its_mode() {
-    let finding = Some(Finding::UnknownCaller);
+    let finding = Some(PolicyFinding::UnknownCaller);
     for undeclared in ALL {
         let called = |access| call(policy(access, undeclared), "stranger", "own");
         assert_eq!(called(Access::Allow), ok("2.0.0", None));

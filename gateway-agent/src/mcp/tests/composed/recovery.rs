@@ -69,7 +69,7 @@ async fn interrupted_saga_is_compensated_once_servers_connect() {
         composed.upstream.until(|seen| seen.calls.iter().any(|(tool, _)| tool == "wait")).await;
         let before = composed.only().await["saga"].clone();
         assert_eq!(before["status"], "running");
-        assert!(composed.retried(&before["id"]).await.1.to_string().contains("is under way"));
+        assert!(composed.retried(&before["id"]).await.1.to_string().contains("is still running"));
         assert!(gateway.upstreams().stop(&server));
         recover_sagas(gateway);
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -77,12 +77,12 @@ async fn interrupted_saga_is_compensated_once_servers_connect() {
         assert_eq!(waits["saga"]["status"], "compensating");
         let states = [0, 1].map(|i| waits["history"]["steps"][i]["state"].clone());
         assert_eq!(states, ["completed", "unknown"], "nothing is tried before its server is there");
-        assert!(gateway.upstreams().start_again(&server));
+        assert!(gateway.upstreams().resume(&server));
     };
     let ((_, reason, message), ()) =
         tokio::join!(composed.failure("slow", json!({ "x": 1 })), interrupted);
     assert_eq!(reason, "saga-failed");
-    assert!(message.contains("failed at `s`, and what it had done was undone"), "{message}");
+    assert!(message.contains("failed at `s`; its completed steps were compensated"), "{message}");
     assert!(message.contains("the gateway was stopped in the middle"), "{message}");
     assert_eq!(undone(&composed), [json!({ "ms": 4_000 }), json!({ "x": 1 })]);
     // Completed sagas are not compensated.

@@ -1,6 +1,6 @@
 //! Rules of every step: authorization, validation, annotations, limits and progress.
 
-use gateway_policy::Mode;
+use gateway_policy::ValidationMode;
 
 use super::*;
 use crate::testing::agent;
@@ -42,7 +42,7 @@ async fn step_needs_no_permission_but_is_validated() {
 async fn output_schema_of_composition_is_enforced() {
     let output = json!({ "outputSchema": { "type": "object", "required": ["ok"] } });
     let setup = Setup::default();
-    let policy = RuntimeValidation { output_validation: Mode::Ignore, ..setup.policy };
+    let policy = RuntimeValidation { output_validation: ValidationMode::Ignore, ..setup.policy };
     let composed = Composed::start_with(
         Setup { policy, ..setup },
         vec![with("declared", pipeline(&[step("a", "echo", json!(null))]), output)],
@@ -262,5 +262,5 @@ async fn pattern_values_release_memory() {
     let (step, reason, message) = composed.failure("thrice", json!({})).await;
     assert_eq!((step.as_str(), reason.as_str()), ("c", "limit"));
     assert!(message.contains("raise limits.bufferedBytes"), "{message}");
-    assert_eq!(composed.bench.gateway.buffers().all(), 0);
+    assert_eq!(composed.bench.gateway.buffers().total(), 0);
 }

@@ -83,7 +83,7 @@ async fn failed_saga_compensates_in_reverse_order() {
     let composed = Composed::start(vec![composition("order", saga(&steps, json!({})))]).await;
     let got = composed.got("order", json!({ "x": 1 })).await;
     let text = got.failure();
-    assert!(text.contains("the saga failed at `c`, and what it had done was undone"), "{text}");
+    assert!(text.contains("the saga failed at `c`; its completed steps were compensated"), "{text}");
     assert!(text.contains("fail failed: out of stock"), "{text}");
     let error = got.result()["_meta"]["registry/failure"].clone();
     assert_eq!(error["reason"], "saga-failed");
@@ -110,6 +110,6 @@ async fn compensated_saga_is_not_compensated_again() {
     order.document["depends"].as_array_mut().unwrap().push(odd);
     let composed = Composed::start(vec![tool("odd", "1.0.0", projected), order]).await;
     let (_, _, message) = composed.failure("order", json!({})).await;
-    assert!(message.contains("what it had done was undone"), "{message}");
+    assert!(message.contains("its completed steps were compensated"), "{message}");
     assert_eq!(composed.upstream.calls("text").len(), 1);
 }
