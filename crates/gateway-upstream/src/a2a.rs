@@ -49,7 +49,7 @@ const VERSION: HeaderName = HeaderName::from_static("a2a-version");
 /// The tool list of an agent: its skills are registered, not listed.
 const NO_TOOLS: &str = r#"{"tools":[]}"#;
 /// Maximum abandoned messages whose response is still read, to learn the task id and cancel it.
-const UNHEARD: usize = 64;
+const MAX_ABANDONED: usize = 64;
 
 /// The link to one agent.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(super) struct AgentLink {
     dialect: ArcSwapOption<A2aVersion>,
     looks: SingleFlight,
     next_id: AtomicU64,
-    unheard: Semaphore,
+    read_abandoned: Semaphore,
     stop: CancellationToken,
 }
 
@@ -74,17 +74,17 @@ impl AgentLink {
     /// Creates a link without connecting. Once it is stopped, it does not wait long for responses.
     /// Must be called inside a Tokio runtime.
     pub(super) fn new(
-        (announcer, agent): (Arc<EventPublisher>, TargetId),
+        (publisher, agent): (Arc<EventPublisher>, TargetId),
         transport: &TransportConfig,
         shared: &Client,
         stop: CancellationToken,
     ) -> Result<Self, InvalidAddress> {
         Ok(Self {
-            transport: Arc::new(Transport::new(agent, announcer, transport, shared)?),
+            transport: Arc::new(Transport::new(agent, publisher, transport, shared)?),
             dialect: ArcSwapOption::empty(),
             looks: SingleFlight::default(),
             next_id: AtomicU64::new(1),
-            unheard: Semaphore::new(UNHEARD),
+            read_abandoned: Semaphore::new(MAX_ABANDONED),
             stop,
         })
     }

@@ -78,7 +78,7 @@ impl EventBus {
 #[derive(Debug)]
 pub(super) struct EventPublisher {
     server: TargetId,
-    board: EventBus,
+    event_bus: EventBus,
     refresh: Notify,
     /// The changed lists that were not fetched yet.
     changed: AtomicU8,
@@ -90,9 +90,9 @@ pub(super) struct EventPublisher {
 }
 
 impl EventPublisher {
-    pub(super) fn new(server: TargetId, board: EventBus, subscriptions: Arc<Subscriptions>) -> Self {
+    pub(super) fn new(server: TargetId, event_bus: EventBus, subscriptions: Arc<Subscriptions>) -> Self {
         let (refresh, changed, listening, acknowledged) = Default::default();
-        Self { server, board, refresh, changed, subscriptions, listening, acknowledged }
+        Self { server, event_bus, refresh, changed, subscriptions, listening, acknowledged }
     }
 
     /// Records a `subscriptions/listen` request.
@@ -179,7 +179,7 @@ impl EventPublisher {
 
     fn announce(&self, change: UpstreamChange) {
         // There may be no subscriber.
-        let _ = self.board.0.send(UpstreamEvent { server: self.server.clone(), change });
+        let _ = self.event_bus.0.send(UpstreamEvent { server: self.server.clone(), change });
     }
 }
 

@@ -81,12 +81,12 @@ type Mirrored<'a> = &'a [(HeaderName, HeaderValue)];
 impl HttpLink {
     /// Creates a link without connecting. Must be called inside a Tokio runtime.
     pub(super) fn new(
-        announcer: Arc<EventPublisher>,
+        publisher: Arc<EventPublisher>,
         server: TargetId,
         transport: &TransportConfig,
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {
-        let transport = Transport::new(server, announcer, transport, shared)?;
+        let transport = Transport::new(server, publisher, transport, shared)?;
         Ok(Self {
             own: CallerSessions::new(transport.client.limits().sessions),
             transport: Arc::new(transport),

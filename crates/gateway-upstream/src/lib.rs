@@ -129,7 +129,7 @@ impl Upstreams {
 
     /// Subscribes to the changes that upstreams announce.
     pub fn subscribe_events(&self) -> broadcast::Receiver<UpstreamEvent> {
-        self.targets.board.subscribe()
+        self.targets.event_bus.subscribe()
     }
 
     /// The prefix and the exposure of a server's prompts and resources, if it has a target.

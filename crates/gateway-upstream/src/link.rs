@@ -42,23 +42,23 @@ impl Link {
         start: &Start<'_>,
         client: &Client,
         tasks: &TaskTracker,
-        announcer: &Arc<EventPublisher>,
+        publisher: &Arc<EventPublisher>,
     ) -> Self {
         let server = start.config.server.clone();
         match &start.config.transport {
             transport @ TransportConfig::Http { .. } => {
-                let (announcer, of) = (Arc::clone(announcer), server.clone());
+                let (publisher, of) = (Arc::clone(publisher), server.clone());
                 let link = if server.kind == Kind::Agent {
-                    AgentLink::new((announcer, of), transport, client, start.stop.clone())
+                    AgentLink::new((publisher, of), transport, client, start.stop.clone())
                         .map(|link| Self::Agent(Arc::new(link)))
                 } else {
-                    HttpLink::new(announcer, of, transport, client)
+                    HttpLink::new(publisher, of, transport, client)
                         .map(|link| Self::Http(Box::new(link)))
                 };
                 link.unwrap_or_else(|error| Self::Broken(server, error.to_string()))
             }
             TransportConfig::Stdio { .. } => {
-                Self::Stdio(StdioLink::start(start, Arc::clone(announcer), tasks))
+                Self::Stdio(StdioLink::start(start, Arc::clone(publisher), tasks))
             }
         }
     }

@@ -17,6 +17,6 @@ pub(super) struct Start<'a> {
     pub(super) timing: Timing,
     pub(super) stop: &'a CancellationToken,
     pub(super) publish: &'a Arc<watch::Sender<Arc<Definitions>>>,
-    pub(super) board: &'a EventBus,
+    pub(super) event_bus: &'a EventBus,
     pub(super) subscriptions: &'a Arc<Subscriptions>,
 }

@@ -63,9 +63,9 @@ pub(super) struct StdioLink {
 
 impl StdioLink {
     /// Starts the child and returns its link.
-    pub(super) fn start(start: &Start<'_>, announcer: Arc<EventPublisher>, tasks: &TaskTracker) -> Self {
+    pub(super) fn start(start: &Start<'_>, publisher: Arc<EventPublisher>, tasks: &TaskTracker) -> Self {
         let (report, status) = watch::channel(Status::Starting);
-        let plan = Arc::new(Plan::new(start, announcer));
+        let plan = Arc::new(Plan::new(start, publisher));
         let most = match start.config.transport {
             TransportConfig::Stdio { most_own, .. } => most_own,
             TransportConfig::Http { .. } => None,

@@ -16,13 +16,13 @@ use super::{error::Error, reply::Reply};
 const MOST: usize = 1_000;
 /// How long a watcher waits for the upstream's response. An unreachable upstream gets the
 /// subscription later.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The watched resources and their watchers.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
     watched: Mutex<Watched>,
-    shares: Arc<Quotas>,
+    quotas: Arc<Quotas>,
     wanted: watch::Sender<Wanted>,
 }
 
@@ -42,7 +42,7 @@ type Answer = Result<(), RpcError>;
 #[derive(Debug)]
 struct Watching {
     count: usize,
-    _share: QuotaGuard,
+    _quota: QuotaGuard,
 }
 
 /// A snapshot of the watched resources.
@@ -56,8 +56,8 @@ pub(super) struct Wanted {
 
 impl Default for Subscriptions {
     fn default() -> Self {
-        let (shares, wanted) = (Quotas::new(QuotaKind::Watches, MOST), watch::Sender::default());
-        Self { watched: Mutex::default(), shares, wanted }
+        let (quotas, wanted) = (Quotas::new(QuotaKind::Watches, MOST), watch::Sender::default());
+        Self { watched: Mutex::default(), quotas, wanted }
     }
 }
 
@@ -80,7 +80,7 @@ impl Subscriptions {
         if is_new && watched.len() >= MOST {
             return Err(QuotaExceeded::Total { kind: QuotaKind::Watches, limit: MOST });
         }
-        let watching = Watching { count: 1, _share: self.shares.acquire(quota_key)? };
+        let watching = Watching { count: 1, _quota: self.quotas.acquire(quota_key)? };
         let resource = watched.entry(Arc::clone(&uri)).or_default();
         resource.watchers.insert(quota_key.clone(), watching);
         let subscribed = self.subscribed(uri, quota_key, resource);
@@ -213,7 +213,7 @@ impl Subscription {
     /// Waits until the upstream has accepted the subscription, or for 5 s.
     pub async fn agreed(mut self) -> Result<Self, Error> {
         let answer = self.answer.wait_for(Option::is_some);
-        let refusal = match tokio::time::timeout(PATIENCE, answer).await {
+        let refusal = match tokio::time::timeout(RESPONSE_TIMEOUT, answer).await {
             Ok(Ok(answer)) => answer.as_ref().and_then(|answer| answer.as_ref().err()).cloned(),
             _ => None,
         };
@@ -271,6 +271,6 @@ mod tests {
         assert!(watch("a:7", 9).is_ok() && watch("a:7", 0).is_ok(), "the resource is already watched");
         drop(many);
         assert!(watch("b:1", 9).is_ok());
-        assert!(all.shares.acquire(&None).is_ok() && all.watched().is_empty());
+        assert!(all.quotas.acquire(&None).is_ok() && all.watched().is_empty());
     }
 }

@@ -30,7 +30,7 @@ use super::{
 use crate::UpstreamLimits;
 
 /// Maximum time of a request, including questions.
-const LONGEST: Duration = Duration::from_mins(10);
+const MAX_REQUEST_TIME: Duration = Duration::from_mins(10);
 
 /// The health of one target.
 #[derive(Debug, Clone)]
@@ -98,7 +98,7 @@ pub(super) struct Target {
     stop: CancellationToken,
     link: Link,
     subscriptions: Arc<Subscriptions>,
-    announcer: Arc<EventPublisher>,
+    publisher: Arc<EventPublisher>,
     gate: ConcurrencyLimit,
     breaker: Arc<Breaker>,
     /// Limits the running requests that wait for answers of their callers.
@@ -114,9 +114,9 @@ impl Target {
     /// Starts a target and its background tasks.
     pub(super) fn start(start: &Start<'_>, client: &Client, tasks: &TaskTracker) -> Arc<Self> {
         let server = start.config.server.clone();
-        let announcer = Arc::new(EventPublisher::new(
+        let publisher = Arc::new(EventPublisher::new(
             server.clone(),
-            start.board.clone(),
+            start.event_bus.clone(),
             Arc::clone(start.subscriptions),
         ));
         let stop = start.stop.child_token();
@@ -124,10 +124,10 @@ impl Target {
             server,
             prefix: start.config.prefix.clone(),
             retired: stop.child_token(),
-            link: Link::start(&Start { stop: &stop, ..*start }, client, tasks, &announcer),
+            link: Link::start(&Start { stop: &stop, ..*start }, client, tasks, &publisher),
             stop,
             subscriptions: Arc::clone(start.subscriptions),
-            announcer,
+            publisher,
             gate: ConcurrencyLimit::new(start.limits),
             breaker: Arc::default(),
             quotas: Quotas::new(QuotaKind::Answers, start.limits.requests),
@@ -168,7 +168,7 @@ impl Target {
     /// Waits for running requests and stops the target.
     pub(super) async fn retire(&self) {
         self.retired.cancel();
-        let emptied = timeout(LONGEST, self.gate.emptied());
+        let emptied = timeout(MAX_REQUEST_TIME, self.gate.emptied());
         let _ = self.stop.run_until_cancelled(emptied).await;
         self.stop.cancel();
         tracing::info!(target.server = %self.server, "upstream was removed");
@@ -181,7 +181,7 @@ impl Target {
 
     /// Requests a check.
     pub(super) fn check(&self) {
-        self.announcer.refresh();
+        self.publisher.refresh();
     }
 
     /// Updates the state and logs changes.

@@ -33,7 +33,7 @@ pub(super) struct TargetSet {
     routing: ArcSwap<Routing>,
     /// Serializes changes.
     changing: Mutex<()>,
-    pub(super) board: EventBus,
+    pub(super) event_bus: EventBus,
     publish: Arc<watch::Sender<Arc<Definitions>>>,
     watched: Mutex<HashMap<TargetId, Weak<Subscriptions>>>,
     timing: Timing,
@@ -72,7 +72,7 @@ impl TargetSet {
             entries: ArcSwap::default(),
             routing: ArcSwap::default(),
             changing: Mutex::new(()),
-            board: EventBus::new(),
+            event_bus: EventBus::new(),
             publish: Arc::default(),
             watched: Mutex::default(),
             timing,
@@ -254,7 +254,7 @@ impl TargetSet {
             timing: self.timing,
             stop: &self.stop,
             publish: &self.publish,
-            board: &self.board,
+            event_bus: &self.event_bus,
             subscriptions,
         };
         let _there = self.runtime.enter();

@@ -23,14 +23,14 @@ use crate::{
 };
 
 /// The delay before the first poll of a task; each following delay is 1.5 times as long.
-const FIRST_WAIT: Duration = Duration::from_millis(50);
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
+const FIRST_POLL_DELAY: Duration = Duration::from_millis(50);
+const MAX_POLL_DELAY: Duration = Duration::from_secs(2);
 /// Time limit of one poll.
-const ONE_LOOK: Duration = Duration::from_secs(10);
+const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for a response that only serves to learn the task id.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TASK_ID_TIMEOUT: Duration = Duration::from_secs(30);
 /// That limit when the gateway stops.
-const LAST_PATIENCE: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The response to a message.
 pub(super) enum Answer {
@@ -65,7 +65,7 @@ impl AgentLink {
             let answer = tokio::select! {
                 answer = &mut answer => Some(answer),
                 () = tell.closed() => {
-                    if send_state.cancel_if_unsent() { None } else { link.unheard(answer).await }
+                    if send_state.cancel_if_unsent() { None } else { link.read_abandoned(answer).await }
                 }
             };
             if let Some(answer) = answer {
@@ -78,17 +78,17 @@ impl AgentLink {
     }
 
     /// Reads the response of an abandoned message, within the limits.
-    async fn unheard(
+    async fn read_abandoned(
         &self,
         answer: impl Future<Output = Result<Answer, Error>>,
     ) -> Option<Result<Answer, Error>> {
-        let _place = self.unheard.try_acquire().ok()?;
+        let _place = self.read_abandoned.try_acquire().ok()?;
         let last = async {
             self.stop.cancelled().await;
-            sleep(LAST_PATIENCE).await;
+            sleep(SHUTDOWN_TIMEOUT).await;
         };
         tokio::select! {
-            answer = timeout(PATIENCE, answer) => answer.ok(),
+            answer = timeout(TASK_ID_TIMEOUT, answer) => answer.ok(),
             () = last => None,
         }
     }
@@ -118,10 +118,10 @@ impl AgentLink {
 impl Pending {
     /// Waits until the task has ended or needs input.
     pub(super) async fn ended(&mut self) -> Result<&Task, Error> {
-        let mut wait = FIRST_WAIT;
+        let mut wait = FIRST_POLL_DELAY;
         while self.task.state() == State::Working {
             sleep(jittered(wait)).await;
-            wait = LONGEST_WAIT.min(wait * 3 / 2);
+            wait = MAX_POLL_DELAY.min(wait * 3 / 2);
             if let Some(task) = self.look().await? {
                 self.task = task;
             }
@@ -132,7 +132,7 @@ impl Pending {
     /// The state of the task. `None`: the poll failed and the task may still be running.
     async fn look(&self) -> Result<Option<Task>, Error> {
         let asked = self.link.post((self.dialect, self.dialect.get_task(&self.id)), &self.meta);
-        match timeout(ONE_LOOK, asked).await {
+        match timeout(POLL_TIMEOUT, asked).await {
             Ok(Ok(Reply::Result(told))) => match Task::read(&told) {
                 Some(task) => Ok(Some(task)),
                 None => Err(lost(Some(&ProtocolViolation::Shape("GetTask").into()), None)),

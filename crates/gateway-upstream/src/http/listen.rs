@@ -35,7 +35,7 @@ use super::{
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(30);
 /// Time limit for the acknowledgement of a subscription.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of concurrent subscription requests.
 const AT_ONCE: usize = 8;
 
@@ -102,13 +102,13 @@ async fn once(
         let notifications = wanted.filter();
         let listen = Outgoing::Listen { notifications: &notifications };
         let id = link.next_id.fetch_add(1, Ordering::Relaxed);
-        link.transport.announcer.listening(id, wanted);
+        link.transport.publisher.listening(id, wanted);
         let headers = request_headers(&session, &listen, &[]);
         let request = link.transport.address.post(headers, listen.write(id, session.era).into());
         let mut stream = Box::pin(hear(link, &session, request));
         // The previous stream stays open until the new one is acknowledged.
         if let Some(before) = before.take() {
-            let replaced = timeout(PATIENCE, link.transport.announcer.is_acknowledged(id));
+            let replaced = timeout(RESPONSE_TIMEOUT, link.transport.publisher.is_acknowledged(id));
             tokio::select! {
                 outcome = &mut stream => return outcome,
                 _ = before => {}

@@ -21,7 +21,7 @@ impl MessageSink<'_> {
     /// Handles a notification: changes go to all clients, the rest to the caller.
     pub(super) async fn notified(&self, notification: &Notification<'_>) {
         let method = &*notification.method;
-        if self.transport.announcer.hear(method, notification.params) {
+        if self.transport.publisher.hear(method, notification.params) {
             return;
         }
         if let Some(channel) = self.channel {

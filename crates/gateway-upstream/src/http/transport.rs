@@ -33,7 +33,7 @@ pub(crate) struct Transport {
     pub(crate) server: TargetId,
     pub(crate) client: Client,
     pub(crate) address: Address,
-    pub(super) announcer: Arc<EventPublisher>,
+    pub(super) publisher: Arc<EventPublisher>,
     pub(super) answers: Arc<Semaphore>,
     pub(super) questions: Arc<Semaphore>,
     headers: SecretHeaders,
@@ -47,7 +47,7 @@ impl Transport {
     /// Must be called inside a Tokio runtime.
     pub(crate) fn new(
         server: TargetId,
-        announcer: Arc<EventPublisher>,
+        publisher: Arc<EventPublisher>,
         transport: &TransportConfig,
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {
@@ -61,7 +61,7 @@ impl Transport {
             headers: SecretHeaders::open(&server, headers)?,
             server,
             client,
-            announcer,
+            publisher,
             answers: Arc::new(Semaphore::new(ANSWERS)),
             questions: Arc::new(Semaphore::new(QUESTIONS)),
             auth,

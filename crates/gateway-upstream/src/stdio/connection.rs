@@ -44,7 +44,7 @@ use crate::UpstreamLimits;
 /// Maximum queued messages for a child that does not read.
 const QUEUE: usize = 64;
 /// Time limit of a subscription request.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request that waits for its response.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ pub(super) struct Connection {
     questions: Questions,
     /// The reason why the child ended.
     ended: OnceLock<Arc<str>>,
-    announcer: Arc<EventPublisher>,
+    publisher: Arc<EventPublisher>,
     /// The number of list requests that timed out since the last line of the child.
     unanswered: AtomicU64,
     /// The number of timeouts after which the child counts as hung.
@@ -83,7 +83,7 @@ impl Connection {
     pub(super) fn new(
         server: TargetId,
         limits: UpstreamLimits,
-        (announcer, habits): (Arc<EventPublisher>, Arc<Habits>),
+        (publisher, habits): (Arc<EventPublisher>, Arc<Habits>),
     ) -> (Arc<Self>, mpsc::Receiver<Bytes>) {
         let (outgoing, to_write) = mpsc::channel(QUEUE);
         let connection = Self {
@@ -96,7 +96,7 @@ impl Connection {
             pending: Mutex::new(Some(HashMap::new())),
             questions: Questions::new(habits, limits),
             ended: OnceLock::new(),
-            announcer,
+            publisher,
             unanswered: AtomicU64::new(0),
             // At least two, and not before the longest call has ended: many servers process one
             // request at a time.
@@ -193,7 +193,7 @@ impl Connection {
                     let id = self.next_id.fetch_add(1, Ordering::Relaxed);
                     let notifications = wanted.filter();
                     let listen = Outgoing::Listen { notifications: &notifications };
-                    self.announcer.listening(id, &wanted);
+                    self.publisher.listening(id, &wanted);
                     self.send(listen.write(id, Era::Modern).into());
                     // The new subscription comes first, so that no notification is lost in between.
                     if let Some(last) = last.replace(id) {
@@ -236,7 +236,7 @@ impl Connection {
         let context = RequestContext::default();
         let request = Request::plain(method, &[], &context);
         let outgoing = Outgoing::Asked { subject: &uri, request, send_state: None };
-        let answer = timeout(PATIENCE, self.request_in(Era::Legacy, &outgoing)).await;
+        let answer = timeout(RESPONSE_TIMEOUT, self.request_in(Era::Legacy, &outgoing)).await;
         (method, uri, answer.ok().and_then(Result::ok))
     }
 
@@ -306,7 +306,7 @@ impl Connection {
     /// or to the only caller.
     fn notified(&self, notification: &jsonrpc::Notification<'_>) {
         let (method, params) = (&*notification.method, notification.params);
-        if self.announcer.hear(method, params) {
+        if self.publisher.hear(method, params) {
             return;
         }
         let channel = if method == "notifications/progress" {

@@ -29,13 +29,13 @@ use super::{
 use crate::UpstreamLimits;
 
 /// Maximum time that a question stays ambiguous.
-const PATIENCE: Duration = Duration::from_secs(30);
+const AMBIGUOUS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval between two checks of ambiguous questions.
-const PACE: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum number of ambiguous questions of one child.
-const MOST: usize = 64;
+const MAX_HELD: usize = 64;
 /// Minimum period in which an unanswered cancelled request may still ask.
-const LEFT: Duration = Duration::from_secs(30);
+const MIN_CANCELLED_PERIOD: Duration = Duration::from_secs(30);
 
 /// The relation of a request to questions.
 #[derive(Debug, PartialEq, Eq)]
@@ -153,7 +153,7 @@ impl Questions {
             role,
             has_asked: false,
             turn: None,
-            patience: limit.max(self.limit).max(LEFT),
+            patience: limit.max(self.limit).max(MIN_CANCELLED_PERIOD),
             left: None,
         };
         if asker.is_call() {
@@ -254,7 +254,7 @@ impl Connection {
     fn hold(self: &Arc<Self>, question: Question) {
         let questions = self.questions();
         let mut held = questions.held();
-        if held.questions.len() >= MOST {
+        if held.questions.len() >= MAX_HELD {
             drop(held);
             return self.refuse(&question, "too many ambiguous questions");
         }
@@ -267,7 +267,7 @@ impl Connection {
             let connection = Arc::downgrade(self);
             tokio::spawn(async move {
                 loop {
-                    sleep(PACE).await;
+                    sleep(CHECK_INTERVAL).await;
                     let Some(connection) = connection.upgrade() else { return };
                     connection.settle_questions();
                     if connection.questions().held().since.is_none() {
@@ -289,7 +289,7 @@ impl Connection {
         let is_over = match addressee {
             // If each request waits for an answer, none can end.
             Addressee::Ambiguous(among) => {
-                held.questions.len() >= among || since.elapsed() >= PATIENCE
+                held.questions.len() >= among || since.elapsed() >= AMBIGUOUS_TIMEOUT
             }
             Addressee::Request(_) | Addressee::None | Addressee::Doubtful(_) => true,
         };
@@ -452,10 +452,10 @@ mod tests {
 
     fn connection() -> (Arc<Connection>, mpsc::Receiver<Bytes>) {
         let server: TargetId = "server/s@1.0.0".parse().unwrap();
-        let announcer = EventPublisher::new(server.clone(), EventBus::new(), Arc::default());
+        let publisher = EventPublisher::new(server.clone(), EventBus::new(), Arc::default());
         let habits = Arc::<Habits>::default();
         habits.asked_nothing(TOOL);
-        Connection::new(server, UpstreamLimits::default(), (Arc::new(announcer), habits))
+        Connection::new(server, UpstreamLimits::default(), (Arc::new(publisher), habits))
     }
 
     /// Sends a question, with this token if there is one.

@@ -72,7 +72,7 @@ pub(super) struct Plan {
     config: TransportConfig,
     limits: UpstreamLimits,
     pub(super) timing: Timing,
-    announcer: Arc<EventPublisher>,
+    publisher: Arc<EventPublisher>,
     habits: Arc<Habits>,
 }
 
@@ -84,13 +84,13 @@ pub(crate) struct Supervisor {
 }
 
 impl Plan {
-    pub(super) fn new(start: &Start<'_>, announcer: Arc<EventPublisher>) -> Self {
+    pub(super) fn new(start: &Start<'_>, publisher: Arc<EventPublisher>) -> Self {
         Self {
             server: start.config.server.clone(),
             config: start.config.transport.clone(),
             limits: start.limits,
             timing: start.timing,
-            announcer,
+            publisher,
             habits: Arc::default(),
         }
     }
@@ -141,7 +141,7 @@ impl Supervisor {
         let (connection, to_write) = Connection::new(
             self.plan.server.clone(),
             self.plan.limits,
-            (Arc::clone(&self.plan.announcer), Arc::clone(&self.plan.habits)),
+            (Arc::clone(&self.plan.publisher), Arc::clone(&self.plan.habits)),
         );
         let (mut tasks, output_ended) = self.serve(&connection, streams, to_write);
         let end = tokio::select! {
@@ -198,7 +198,7 @@ impl Supervisor {
             return error;
         }
         self.report.send_replace(Status::Up(Arc::clone(connection)));
-        self.plan.announcer.refresh();
+        self.plan.publisher.refresh();
         std::future::pending().await
     }
 

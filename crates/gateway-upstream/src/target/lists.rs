@@ -29,12 +29,12 @@ impl Target {
     pub(super) async fn keep_listed(&self) {
         let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
         loop {
-            let pending = self.announcer.pending();
+            let pending = self.publisher.pending();
             let listed = tokio::select! {
                 listed = self.list() => listed,
                 error = self.silent() => Err(error),
             };
-            self.announcer.settle(pending, listed.is_ok());
+            self.publisher.settle(pending, listed.is_ok());
             let wait = if listed.is_ok() {
                 backoff.reset();
                 jittered(self.timing.relist)
@@ -53,7 +53,7 @@ impl Target {
     async fn until_due(&self, wait: Duration) {
         tokio::select! {
             error = self.silent() => self.note(Err(error)),
-            _ = timeout(wait, self.announcer.refreshed()) => {}
+            _ = timeout(wait, self.publisher.refreshed()) => {}
         }
     }
 

@@ -27,7 +27,7 @@ use super::{
         client_channel::ClientChannel,
         in_flight::InFlight,
     },
-    LONGEST, Target,
+    MAX_REQUEST_TIME, Target,
 };
 
 /// The delay before a retry.
@@ -57,7 +57,7 @@ impl Target {
             in_flight.record(outcome.as_ref().is_err_and(Error::is_failure));
         }
         if outcome.as_ref().is_err_and(Error::is_about_reach) && self.is_up() {
-            self.announcer.refresh();
+            self.publisher.refresh();
         }
         outcome
     }
@@ -125,7 +125,7 @@ impl Target {
     fn time_limit(&self, request: &Request<'_>) -> Duration {
         let limit = self.limit(request);
         let questions = request.channel.map_or(0, ClientChannel::questions);
-        limit.max(LONGEST.min(limit + self.timing.answer.saturating_mul(questions)))
+        limit.max(MAX_REQUEST_TIME.min(limit + self.timing.answer.saturating_mul(questions)))
     }
 
     fn limit(&self, request: &Request<'_>) -> Duration {
