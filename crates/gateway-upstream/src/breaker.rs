@@ -16,9 +16,9 @@ const WINDOW: u32 = 20;
 /// Failures among the recent requests that open the breaker.
 const FAILURES_IN_WINDOW: u32 = WINDOW / 2;
 /// The time that the breaker stays open; it doubles each further time.
-const FIRST: Duration = Duration::from_secs(1);
+const INITIAL_OPEN_TIME: Duration = Duration::from_secs(1);
 /// The maximum time that the breaker stays open.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_OPEN_TIME: Duration = Duration::from_secs(30);
 
 /// The circuit breaker of one upstream.
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ impl Breaker {
         let mut state = self.state();
         state.note(true);
         if is_probe || (state.is_failing() && state.open_until.is_none()) {
-            let wait = FIRST.saturating_mul(1 << state.opened.min(5)).min(LONGEST);
+            let wait = INITIAL_OPEN_TIME.saturating_mul(1 << state.opened.min(5)).min(MAX_OPEN_TIME);
             state.opened = state.opened.saturating_add(1);
             state.open_until = Some(Instant::now() + wait);
             state.is_probing = false;
@@ -166,7 +166,7 @@ mod tests {
         assert!(!breaker.is_open());
         fail(&breaker, 1);
         let open = breaker.acquire().unwrap_err();
-        assert!(open.retry_after <= FIRST && breaker.is_open());
+        assert!(open.retry_after <= INITIAL_OPEN_TIME && breaker.is_open());
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
         let probe = breaker.acquire().unwrap();
         assert!(breaker.acquire().is_err(), "one probe at a time");
         probe.record(true);
-        assert!(breaker.acquire().unwrap_err().retry_after > FIRST, "the open time doubles");
+        assert!(breaker.acquire().unwrap_err().retry_after > INITIAL_OPEN_TIME, "the open time doubles");
         wait_over(&breaker);
         drop(breaker.acquire().unwrap());
         breaker.acquire().unwrap().record(false);
@@ -228,7 +228,7 @@ mod tests {
             wait_over(&breaker);
             breaker.acquire().unwrap().record(true);
         }
-        assert!(breaker.acquire().unwrap_err().retry_after <= LONGEST);
+        assert!(breaker.acquire().unwrap_err().retry_after <= MAX_OPEN_TIME);
         breaker.close();
         assert!(breaker.acquire().is_ok());
     }

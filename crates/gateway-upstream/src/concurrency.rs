@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use crate::UpstreamLimits;
 
 /// Upper bound of the configured concurrency.
-const MOST_PLACES: u32 = 1 << 20;
+const MAX_CONCURRENCY: u32 = 1 << 20;
 
 /// The concurrency limit of one upstream.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ pub enum LimitReached {
 /// The permit of one request. Dropping it frees the place. It is boxed, because the future of each
 /// request holds it.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct ConcurrencyPermit<'a> {
     _permits: Box<Permits<'a>>,
 }
 
@@ -98,11 +98,11 @@ struct Permits<'a> {
 
 impl ConcurrencyLimit {
     pub(super) fn new(limits: UpstreamLimits) -> Self {
-        let most = usize::try_from(MOST_PLACES).unwrap_or(usize::MAX);
+        let most = usize::try_from(MAX_CONCURRENCY).unwrap_or(usize::MAX);
         let places = limits.requests.min(most);
         Self {
             room: Semaphore::new(places),
-            places: u32::try_from(places).unwrap_or(MOST_PLACES),
+            places: u32::try_from(places).unwrap_or(MAX_CONCURRENCY),
             waiting: AtomicUsize::new(0),
             most_waiting: limits.waiting,
             callers: Mutex::default(),
@@ -121,15 +121,15 @@ impl ConcurrencyLimit {
     }
 
     /// Takes a place, if one is free.
-    pub(super) fn try_enter(&self, quota_key: &QuotaKey) -> Option<Place<'_>> {
+    pub(super) fn try_enter(&self, quota_key: &QuotaKey) -> Option<ConcurrencyPermit<'_>> {
         let (present, room) = self.present(quota_key);
         let own = room.try_acquire_owned().ok()?;
         let all = self.room.try_acquire().ok()?;
-        Some(Place { _permits: Permits { _all: all, _own: own, _present: present }.into() })
+        Some(ConcurrencyPermit { _permits: Permits { _all: all, _own: own, _present: present }.into() })
     }
 
     /// Waits for a place in the queue order.
-    pub(super) async fn enter(&self, quota_key: &QuotaKey) -> Result<Place<'_>, LimitReached> {
+    pub(super) async fn enter(&self, quota_key: &QuotaKey) -> Result<ConcurrencyPermit<'_>, LimitReached> {
         if let Some(place) = self.try_enter(quota_key) {
             return Ok(place);
         }
@@ -140,7 +140,7 @@ impl ConcurrencyLimit {
         let own = room.acquire_owned().await.map_err(closed)?;
         let all = self.room.acquire().await.map_err(closed)?;
         drop(waits);
-        Ok(Place { _permits: Permits { _all: all, _own: own, _present: present }.into() })
+        Ok(ConcurrencyPermit { _permits: Permits { _all: all, _own: own, _present: present }.into() })
     }
 
     /// The error of a request that has waited too long.

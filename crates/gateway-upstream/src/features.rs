@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Maximum number of entries of one list.
-const MOST: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 /// The prompts, resources and resource templates of one target.
 #[derive(Debug, Default)]
@@ -126,7 +126,7 @@ impl Features {
                 entries.entry(name).or_insert(definition);
             }
         }
-        if entries.len() > MOST {
+        if entries.len() > MAX_ENTRIES {
             return Err(ProtocolViolation::EndlessList.into());
         }
         let cursor = page.find("nextCursor").filter(|raw| raw.get() != "null");

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::{error::Error, reply::Reply};
 
 /// Maximum number of watched resources of one upstream.
-const MOST: usize = 1_000;
+const MAX_WATCHED: usize = 1_000;
 /// How long a watcher waits for the upstream's response. An unreachable upstream gets the
 /// subscription later.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ pub(super) struct Wanted {
 
 impl Default for Subscriptions {
     fn default() -> Self {
-        let (quotas, wanted) = (Quotas::new(QuotaKind::Watches, MOST), watch::Sender::default());
+        let (quotas, wanted) = (Quotas::new(QuotaKind::Watches, MAX_WATCHED), watch::Sender::default());
         Self { watched: Mutex::default(), quotas, wanted }
     }
 }
@@ -77,8 +77,8 @@ impl Subscriptions {
             watching.count += 1;
             return Ok(self.subscribed(uri, quota_key, resource));
         }
-        if is_new && watched.len() >= MOST {
-            return Err(QuotaExceeded::Total { kind: QuotaKind::Watches, limit: MOST });
+        if is_new && watched.len() >= MAX_WATCHED {
+            return Err(QuotaExceeded::Total { kind: QuotaKind::Watches, limit: MAX_WATCHED });
         }
         let watching = Watching { count: 1, _quota: self.quotas.acquire(quota_key)? };
         let resource = watched.entry(Arc::clone(&uri)).or_default();
@@ -262,10 +262,10 @@ mod tests {
     fn watched_resources_are_limited() {
         let all = Arc::new(Subscriptions::default());
         let watch = |uri: &str, who: usize| all.watch(uri.into(), &Some(who.to_string().into()));
-        let own = MOST / 4;
-        let many: Vec<_> = (0..MOST).map(|i| watch(&format!("a:{i}"), i / own).unwrap()).collect();
+        let own = MAX_WATCHED / 4;
+        let many: Vec<_> = (0..MAX_WATCHED).map(|i| watch(&format!("a:{i}"), i / own).unwrap()).collect();
         let what = QuotaKind::Watches;
-        let all_taken = QuotaExceeded::Total { kind: what, limit: MOST };
+        let all_taken = QuotaExceeded::Total { kind: what, limit: MAX_WATCHED };
         assert_eq!(watch("b:1", 9).unwrap_err(), all_taken);
         assert_eq!(watch("a:999", 0).unwrap_err(), QuotaExceeded::PerCaller { kind: what, limit: own });
         assert!(watch("a:7", 9).is_ok() && watch("a:7", 0).is_ok(), "the resource is already watched");

@@ -17,11 +17,11 @@ thread_local! {
 }
 
 /// Maximum number of workers.
-const MOST: usize = 64;
+const MAX_WORKERS: usize = 64;
 
 /// The number of indexes: one for each worker, and one for all other threads.
 pub(crate) fn slots() -> usize {
-    lanes() + 1
+    worker_count() + 1
 }
 
 /// The index of the current thread; 0 outside of the workers.
@@ -29,8 +29,8 @@ pub(crate) fn current() -> usize {
     CURRENT.get()
 }
 
-fn lanes() -> usize {
-    thread::available_parallelism().map_or(1, usize::from).min(MOST)
+fn worker_count() -> usize {
+    thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS)
 }
 
 /// The workers. Dropping them stops the threads.
@@ -45,7 +45,7 @@ impl WorkerRuntimes {
     /// Starts a thread for each core.
     pub fn start() -> io::Result<Self> {
         let end = CancellationToken::new();
-        let handles = (1..places()).map(|place| lane(place, end.clone())).collect::<Result<_, _>>();
+        let handles = (1..places()).map(|place| worker(place, end.clone())).collect::<Result<_, _>>();
         Ok(Self { handles: handles?, next: AtomicUsize::new(0), _end: end.drop_guard() })
     }
 
@@ -56,7 +56,7 @@ impl WorkerRuntimes {
     }
 }
 
-fn lane(place: usize, end: CancellationToken) -> io::Result<Handle> {
+fn worker(place: usize, end: CancellationToken) -> io::Result<Handle> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
     thread::Builder::new().name(format!("lane-{place}")).spawn(move || {

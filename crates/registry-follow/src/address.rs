@@ -5,14 +5,14 @@ use std::net::Ipv6Addr;
 use http::uri::Authority;
 
 /// Maximum number of servers.
-pub const MOST: usize = 16;
+pub const MAX_SERVERS: usize = 16;
 
 /// An invalid address. The text is not repeated, because it may contain credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvalidAddress {
     /// The text has another form.
     Form,
-    /// This many servers, more than [`MOST`].
+    /// This many servers, more than [`MAX_SERVERS`].
     TooMany(usize),
 }
 
@@ -25,7 +25,7 @@ pub fn addresses(url: &str) -> Result<Vec<String>, InvalidAddress> {
         _ => return Err(InvalidAddress::Form),
     };
     let servers: Vec<&str> = servers.trim_end_matches('/').split(',').map(str::trim).collect();
-    if servers.len() > MOST {
+    if servers.len() > MAX_SERVERS {
         return Err(InvalidAddress::TooMany(servers.len()));
     }
     let read = |server: &str| {
@@ -63,7 +63,7 @@ mod tests {
         {
             assert_eq!(addresses(bad), Err(InvalidAddress::Form), "{bad}");
         }
-        let many = format!("grpc://{}", vec!["a:1"; MOST + 1].join(","));
-        assert_eq!(addresses(&many), Err(InvalidAddress::TooMany(MOST + 1)));
+        let many = format!("grpc://{}", vec!["a:1"; MAX_SERVERS + 1].join(","));
+        assert_eq!(addresses(&many), Err(InvalidAddress::TooMany(MAX_SERVERS + 1)));
     }
 }

@@ -15,7 +15,7 @@ mod session;
 mod stream;
 mod timing;
 
-pub use address::{InvalidAddress, MOST, addresses};
+pub use address::{InvalidAddress, MAX_SERVERS, addresses};
 pub use credentials::{Credentials, Token};
 pub use follow::{Follow, StreamStatus, FollowerMessage, RejectedMessage, MessageEffect};
 pub use follower::Follower;

@@ -9,7 +9,7 @@ use std::{
 use gateway_upstream::redact_url;
 use http::Uri;
 use registry_core::Scope;
-use registry_follow::{Credentials, InvalidAddress, MOST, addresses};
+use registry_follow::{Credentials, InvalidAddress, MAX_SERVERS, addresses};
 
 use crate::files::read_text;
 
@@ -78,7 +78,7 @@ pub enum InvalidSource {
     )]
     Address(String),
     /// Too many addresses.
-    #[error("{0} addresses of registry servers; the maximum is {MOST}")]
+    #[error("{0} addresses of registry servers; the maximum is {MAX_SERVERS}")]
     Addresses(usize),
     /// An `http(s)://` URL that does not parse.
     #[error("`{0}` is not a URL such as https://registry.example.com/registry.json")]

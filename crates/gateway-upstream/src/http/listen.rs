@@ -32,12 +32,12 @@ use super::{
 };
 
 /// The delay before a stream is reopened; it doubles.
-const FIRST: Duration = Duration::from_millis(250);
-const LONGEST: Duration = Duration::from_secs(30);
+const INITIAL_DELAY: Duration = Duration::from_millis(250);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Time limit for the acknowledgement of a subscription.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of concurrent subscription requests.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 
 /// The subscriptions in one session of a legacy server.
 #[derive(Default)]
@@ -48,7 +48,7 @@ struct Knows {
 
 /// Receives notifications and reopens the stream after failures, until the future is dropped.
 pub(super) async fn forever(link: &HttpLink, subscriptions: &Subscriptions) {
-    let mut backoff = Backoff::new(FIRST, LONGEST);
+    let mut backoff = Backoff::new(INITIAL_DELAY, MAX_DELAY);
     let mut knows = Knows::default();
     loop {
         let mut wanted = subscriptions.wanted();
@@ -57,7 +57,7 @@ pub(super) async fn forever(link: &HttpLink, subscriptions: &Subscriptions) {
         if let Err(error) = outcome {
             tracing::debug!(target.server = %link.transport.server, %error, "a notification stream ended");
         }
-        if lasted.elapsed() > LONGEST {
+        if lasted.elapsed() > MAX_DELAY {
             backoff.reset();
         }
         tokio::select! {
@@ -156,7 +156,7 @@ async fn tell(
         let answer = ask(link, session, (method, &uri)).await;
         (method, uri, answer)
     });
-    let mut answers = pin!(asked.buffer_unordered(AT_ONCE));
+    let mut answers = pin!(asked.buffer_unordered(MAX_CONCURRENT));
     let mut outcome = Ok(());
     while let Some((method, uri, answer)) = answers.next().await {
         let is_taken = matches!(answer, Ok(Some(Reply::Result(_))));
@@ -201,7 +201,7 @@ pub(super) async fn own(
     (session, ended): (Weak<Session>, CancellationToken),
     answered: oneshot::Sender<()>,
 ) {
-    let mut backoff = Backoff::new(FIRST, LONGEST);
+    let mut backoff = Backoff::new(INITIAL_DELAY, MAX_DELAY);
     let mut answered = Some(answered);
     let follow = async {
         while let Some(open) = session.upgrade() {

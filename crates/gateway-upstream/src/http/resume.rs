@@ -13,15 +13,15 @@ use super::{ProtocolViolation, Error, answer, message_sink::MessageSink};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The reconnect delay if the server sets none.
-const USUAL: Duration = Duration::from_secs(1);
+const DEFAULT_DELAY: Duration = Duration::from_secs(1);
 /// The minimum and maximum reconnect delay.
-const BOUNDS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10));
+const DELAY_BOUNDS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10));
 
 /// Requests the rest of a stream.
 pub(super) async fn reopen(sink: MessageSink<'_>, events: &Events) -> Result<Incoming, Error> {
     let id = events.last_id().filter(|_| sink.session.is_legacy());
     let id = id.and_then(|id| HeaderValue::from_str(id).ok()).ok_or(ProtocolViolation::Closed)?;
-    let wait = events.retry().unwrap_or(USUAL).clamp(BOUNDS.0, BOUNDS.1);
+    let wait = events.retry().unwrap_or(DEFAULT_DELAY).clamp(DELAY_BOUNDS.0, DELAY_BOUNDS.1);
     tokio::time::sleep(wait).await;
     let mut headers = sink.session.headers.clone();
     headers.insert(LAST_EVENT_ID, id);

@@ -20,7 +20,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// Maximum time that a task counts as running.
 const TASK: Duration = Duration::from_mins(10);
 /// Maximum number of tracked tasks.
-const MOST_TASKS: usize = 1_024;
+const MAX_TASKS: usize = 1_024;
 
 /// The caller of a request, as far as the gateway distinguishes callers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -87,7 +87,7 @@ impl FormerCalls {
         let mut calls = self.lock();
         calls.forget_old();
         let until = Instant::now() + TASK;
-        if calls.tasks.len() < MOST_TASKS {
+        if calls.tasks.len() < MAX_TASKS {
             calls.tasks.insert(task, (caller, until));
         } else {
             calls.doubt(Caller::Unknown, until);
@@ -192,7 +192,7 @@ mod tests {
         former.task_started("two".into(), alice);
         former.task_is_named("two");
         assert!(former.doubt(&[&bob]).is_none());
-        for task in 0..=MOST_TASKS {
+        for task in 0..=MAX_TASKS {
             former.task_started(task.to_string().into(), bob.clone());
         }
         assert!(former.doubt(&[&bob]).is_some(), "too many tasks to distinguish");

@@ -20,7 +20,7 @@ use super::{
     super::{
         send_state::SendState,
         error::{Error, Phase},
-        concurrency::Place,
+        concurrency::ConcurrencyPermit,
         message::Outgoing,
         reply::read_result,
         request::Request,
@@ -64,7 +64,7 @@ impl Target {
 
     /// Waits for a place, at most for the time limit of the call. An unidentified caller counts by
     /// its network address.
-    async fn wait_for_permit(&self, request: &Request<'_>) -> Result<Place<'_>, Error> {
+    async fn wait_for_permit(&self, request: &Request<'_>) -> Result<ConcurrencyPermit<'_>, Error> {
         let caller = request.quota_key.as_ref().or(request.context.payer().as_ref()).cloned();
         if let Some(place) = self.gate.try_enter(&caller) {
             return Ok(place);

@@ -14,9 +14,9 @@ use crate::error::TokenError;
 /// Maximum length of a token, in bytes: servers accept a few kilobytes of headers.
 const TOKEN_BYTES: usize = 16 * 1024;
 /// Lifetime of a token without `expires_in`.
-const USUAL: Duration = Duration::from_mins(5);
+const DEFAULT_LIFETIME: Duration = Duration::from_mins(5);
 /// Maximum lifetime of a token.
-const LONGEST: Duration = Duration::from_hours(24);
+const MAX_LIFETIME: Duration = Duration::from_hours(24);
 
 pub(super) const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
@@ -83,12 +83,12 @@ pub(super) fn read(body: &[u8], subject: Option<&SubjectToken>) -> Result<Issued
 /// Some endpoints write the number as a string.
 fn lifetime(told: Option<&Value>) -> Option<Duration> {
     let seconds = match told {
-        None | Some(Value::Null) => return Some(USUAL),
+        None | Some(Value::Null) => return Some(DEFAULT_LIFETIME),
         Some(Value::Number(number)) => number.as_u64()?,
         Some(Value::String(text)) => text.parse().ok()?,
         Some(_) => return None,
     };
-    Some(Duration::from_secs(seconds).min(LONGEST))
+    Some(Duration::from_secs(seconds).min(MAX_LIFETIME))
 }
 
 /// Parses an error response.
