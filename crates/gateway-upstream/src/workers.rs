@@ -20,12 +20,12 @@ thread_local! {
 const MAX_WORKERS: usize = 64;
 
 /// The number of indexes: one for each worker, and one for all other threads.
-pub(crate) fn slots() -> usize {
+pub(crate) fn slot_count() -> usize {
     worker_count() + 1
 }
 
 /// The index of the current thread; 0 outside of the workers.
-pub(crate) fn current() -> usize {
+pub(crate) fn current_slot() -> usize {
     CURRENT.get()
 }
 
@@ -45,7 +45,7 @@ impl WorkerRuntimes {
     /// Starts a thread for each core.
     pub fn start() -> io::Result<Self> {
         let end = CancellationToken::new();
-        let handles = (1..places()).map(|place| worker(place, end.clone())).collect::<Result<_, _>>();
+        let handles = (1..slot_count()).map(|slot| worker(slot, end.clone())).collect::<Result<_, _>>();
         Ok(Self { handles: handles?, next: AtomicUsize::new(0), _end: end.drop_guard() })
     }
 
@@ -56,11 +56,11 @@ impl WorkerRuntimes {
     }
 }
 
-fn worker(place: usize, end: CancellationToken) -> io::Result<Handle> {
+fn worker(slot: usize, end: CancellationToken) -> io::Result<Handle> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
-    thread::Builder::new().name(format!("lane-{place}")).spawn(move || {
-        CURRENT.set(place);
+    thread::Builder::new().name(format!("worker-{slot}")).spawn(move || {
+        CURRENT.set(slot);
         runtime.block_on(end.cancelled());
     })?;
     Ok(handle)
@@ -72,16 +72,16 @@ mod tests {
 
     #[test]
     fn work_is_distributed_in_turn() {
-        let lanes = WorkerRuntimes::start().unwrap();
+        let workers = WorkerRuntimes::start().unwrap();
         let (tell, told) = std::sync::mpsc::channel();
-        let count = places() - 1;
+        let count = slot_count() - 1;
         for _ in 0..2 * count {
             let tell = tell.clone();
-            lanes.spawn(async move { tell.send(current()).unwrap() });
+            workers.spawn(async move { tell.send(current_slot()).unwrap() });
         }
-        let mut places: Vec<_> = (0..2 * count).map(|_| told.recv().unwrap()).collect();
-        places.sort_unstable();
-        let wanted: Vec<_> = (1..=count).flat_map(|place| [place, place]).collect();
-        assert_eq!((places, current()), (wanted, 0));
+        let mut slots: Vec<_> = (0..2 * count).map(|_| told.recv().unwrap()).collect();
+        slots.sort_unstable();
+        let wanted: Vec<_> = (1..=count).flat_map(|slot| [slot, slot]).collect();
+        assert_eq!((slots, current_slot()), (wanted, 0));
     }
 }

@@ -37,7 +37,7 @@ pub(super) const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION
 #[derive(Debug, Clone)]
 pub struct Client {
     /// One per worker, because a connection belongs to the thread that opened it.
-    places: Arc<[legacy::Client<Connector, Body>]>,
+    clients: Arc<[legacy::Client<Connector, Body>]>,
     connector: Connector,
     limits: UpstreamLimits,
     tasks: TaskTracker,
@@ -74,8 +74,8 @@ impl Client {
                 .pool_idle_timeout(IDLE)
                 .build(connector.clone())
         };
-        let places = (0..workers::slots()).map(|_| client()).collect();
-        Self { places, connector, limits, tasks }
+        let clients = (0..workers::slot_count()).map(|_| client()).collect();
+        Self { clients, connector, limits, tasks }
     }
 
     pub(crate) fn limits(&self) -> UpstreamLimits {
@@ -89,7 +89,7 @@ impl Client {
         server: &TargetId,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, Error> {
-        self.places[workers::current()]
+        self.clients[workers::current_slot()]
             .request(request)
             .await
             .map_err(|error| self.describe(server, &error))
