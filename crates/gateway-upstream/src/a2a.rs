@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use self::{
     version::{Call, A2aVersion, Outbound},
-    pending::Answer,
+    pending::DeliveryResult,
     result::Text,
 };
 use super::{
@@ -55,7 +55,7 @@ const MAX_ABANDONED: usize = 64;
 #[derive(Debug)]
 pub(super) struct AgentLink {
     transport: Arc<Transport>,
-    dialect: ArcSwapOption<A2aVersion>,
+    version: ArcSwapOption<A2aVersion>,
     looks: SingleFlight,
     next_id: AtomicU64,
     read_abandoned: Semaphore,
@@ -81,7 +81,7 @@ impl AgentLink {
     ) -> Result<Self, InvalidAddress> {
         Ok(Self {
             transport: Arc::new(Transport::new(agent, publisher, transport, shared)?),
-            dialect: ArcSwapOption::empty(),
+            version: ArcSwapOption::empty(),
             looks: SingleFlight::default(),
             next_id: AtomicU64::new(1),
             read_abandoned: Semaphore::new(MAX_ABANDONED),
@@ -91,7 +91,7 @@ impl AgentLink {
 
     /// The version that the agent supports, if it is known.
     pub(super) fn speaks(&self) -> Option<&'static str> {
-        self.dialect.load().as_deref().map(|dialect| dialect.name())
+        self.version.load().as_deref().map(|version| version.name())
     }
 
     /// Sends a message and returns the outcome as a tool result. Listing only checks that the agent
@@ -135,11 +135,11 @@ impl AgentLink {
         };
         let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
         match self.send(&outbound, &meta, &send_state).await? {
-            Answer::Refused(RpcError { code, message, data }) => {
+            DeliveryResult::Refused(RpcError { code, message, data }) => {
                 Err(Error::Rpc { code, message, data })
             }
-            Answer::Message(message) => Ok(result::of_message(&message, text)),
-            Answer::Task(mut pending) => result::of_task(pending.ended().await?, text),
+            DeliveryResult::Message(message) => Ok(result::of_message(&message, text)),
+            DeliveryResult::Task(mut pending) => result::of_task(pending.ended().await?, text),
         }
     }
 
@@ -150,16 +150,16 @@ impl AgentLink {
         outbound: &Outbound<'_>,
         meta: &RequestMeta,
         send_state: &SendState,
-    ) -> Result<Answer, Error> {
-        let before = self.dialect().await?;
+    ) -> Result<DeliveryResult, Error> {
+        let before = self.version().await?;
         let answer =
             self.deliver((before, before.send_message(outbound)), meta, send_state).await?;
-        if !matches!(&answer, Answer::Refused(error) if version_probe::is_about_dialect(error)) {
+        if !matches!(&answer, DeliveryResult::Refused(error) if version_probe::is_about_dialect(error)) {
             return Ok(answer);
         }
         send_state.reset();
-        self.dialect.store(None);
-        let now = self.dialect().await?;
+        self.version.store(None);
+        let now = self.version().await?;
         if now == before {
             return Ok(answer);
         }
@@ -168,10 +168,10 @@ impl AgentLink {
 
     async fn post(
         &self,
-        (dialect, call): (A2aVersion, Call),
+        (version, call): (A2aVersion, Call),
         meta: &RequestMeta,
     ) -> Result<Reply, Error> {
-        let (id, request) = self.written(dialect, &call, &meta.trace);
+        let (id, request) = self.written(version, &call, &meta.trace);
         self.exchange((id, request), meta).await
     }
 
@@ -188,7 +188,7 @@ impl AgentLink {
 
     fn written(
         &self,
-        dialect: A2aVersion,
+        version: A2aVersion,
         (method, params): &Call,
         trace: &[(HeaderName, HeaderValue)],
     ) -> (u64, http::Request<Body>) {
@@ -197,7 +197,7 @@ impl AgentLink {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
         let mut headers: HeaderMap = self.transport.address.headers.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        headers.insert(VERSION, HeaderValue::from_static(dialect.version()));
+        headers.insert(VERSION, HeaderValue::from_static(version.version()));
         headers.extend(trace.iter().cloned());
         (id, self.transport.address.post(headers, body.into()))
     }

@@ -40,7 +40,7 @@ use gateway_protocol::{
 use tokio::time::timeout;
 
 use self::{
-    answer::Answer,
+    answer::PostResponse,
     cancel::CancelOnDrop,
     message_sink::MessageSink,
     caller_sessions::{Lease, CallerSessions},
@@ -304,7 +304,7 @@ impl HttpLink {
         session: &Session,
         outgoing: &Outgoing<'_>,
         mirrored: Mirrored<'_>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<PostResponse, Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let headers = request_headers(session, outgoing, mirrored);
         let body = Bytes::from(outgoing.write(id, session.era));

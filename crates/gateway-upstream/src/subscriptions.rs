@@ -32,11 +32,11 @@ type Watched = BTreeMap<Arc<str>, Resource>;
 #[derive(Debug, Default)]
 struct Resource {
     watchers: HashMap<QuotaKey, Watching>,
-    answer: watch::Sender<Option<Answer>>,
+    answer: watch::Sender<Option<SubscriptionResult>>,
 }
 
 /// The upstream's response to a subscription.
-type Answer = Result<(), RpcError>;
+type SubscriptionResult = Result<(), RpcError>;
 
 /// The subscriptions of one caller to one resource; together they take one quota unit.
 #[derive(Debug)]
@@ -175,7 +175,7 @@ impl Wanted {
 
 /// The subscriptions at an upstream with one subscription per resource.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Told(BTreeSet<Arc<str>>);
+pub(super) struct SentSubscriptions(BTreeSet<Arc<str>>);
 
 /// The subscriptions to add and to remove.
 #[derive(Debug)]
@@ -184,7 +184,7 @@ pub(super) struct Changes {
     pub(super) over: Vec<Arc<str>>,
 }
 
-impl Told {
+impl SentSubscriptions {
     /// Returns the changes for the wanted resources and records them as sent.
     pub(super) fn change(&mut self, wanted: &Wanted) -> Changes {
         let wanted: BTreeSet<_> = wanted.uris.iter().cloned().collect();
@@ -206,7 +206,7 @@ pub struct Subscription {
     of: Arc<Subscriptions>,
     uri: Arc<str>,
     quota_key: QuotaKey,
-    answer: watch::Receiver<Option<Answer>>,
+    answer: watch::Receiver<Option<SubscriptionResult>>,
 }
 
 impl Subscription {

@@ -52,12 +52,12 @@ struct Entry {
     limits: UpstreamLimits,
     /// The subscriptions outlive a restarted target.
     subscriptions: Arc<Subscriptions>,
-    state: State,
+    state: TargetMode,
 }
 
 /// The state of a target.
 #[derive(Debug, Clone)]
-enum State {
+enum TargetMode {
     Running(Arc<Target>),
     /// The target starts at its first call.
     Idle,
@@ -87,7 +87,7 @@ impl TargetSet {
         let unknown = || Error::NotConfigured { server: server.clone() };
         let stopped = || Error::Stopped { server: server.clone() };
         let entry = self.entry_of(server).ok_or_else(unknown)?;
-        if matches!(entry.state, State::Idle) {
+        if matches!(entry.state, TargetMode::Idle) {
             self.wake(&entry.config.server);
             let woken = self.entry_of(server).ok_or_else(unknown)?;
             return woken.running().cloned().ok_or_else(stopped);
@@ -99,25 +99,25 @@ impl TargetSet {
     /// that was started.
     pub(super) fn is_up(&self, server: &Key) -> Option<bool> {
         match self.entry_of(server)?.state {
-            State::Running(target) => Some(target.is_up()),
-            State::Idle => None,
-            State::Stopped => Some(false),
+            TargetMode::Running(target) => Some(target.is_up()),
+            TargetMode::Idle => None,
+            TargetMode::Stopped => Some(false),
         }
     }
 
     /// Starts an idle target.
     fn wake(&self, server: &TargetId) {
         self.change_one(server, |entry| match entry.state {
-            State::Idle => self.started(entry),
-            State::Running(_) | State::Stopped => entry.clone(),
+            TargetMode::Idle => self.started(entry),
+            TargetMode::Running(_) | TargetMode::Stopped => entry.clone(),
         });
     }
 
     /// Leaves a target without `autoStart` idle until its first call.
     pub(super) fn leave_idle(&self, server: &TargetId) {
         self.change_one(server, |entry| match entry.state {
-            State::Running(_) if !entry.config.auto_start => {
-                Entry { state: State::Idle, ..entry.clone() }
+            TargetMode::Running(_) if !entry.config.auto_start => {
+                Entry { state: TargetMode::Idle, ..entry.clone() }
             }
             _ => entry.clone(),
         });
@@ -199,7 +199,7 @@ impl TargetSet {
 
     /// Stops a target and rejects its calls until it is started. Returns whether the target exists.
     pub(super) fn stop(&self, server: &TargetId) -> bool {
-        self.change_one(server, |entry| Entry { state: State::Stopped, ..entry.clone() })
+        self.change_one(server, |entry| Entry { state: TargetMode::Stopped, ..entry.clone() })
     }
 
     /// Starts a stopped target. Returns whether the target exists.
@@ -235,7 +235,7 @@ impl TargetSet {
         let state = if config.auto_start {
             self.begin(config, limits, &subscriptions, client)
         } else {
-            State::Idle
+            TargetMode::Idle
         };
         Entry { config: Arc::new(config.clone()), limits, subscriptions, state }
     }
@@ -247,7 +247,7 @@ impl TargetSet {
         limits: UpstreamLimits,
         subscriptions: &Arc<Subscriptions>,
         client: &Client,
-    ) -> State {
+    ) -> TargetMode {
         let start = Start {
             config,
             limits: config.limits(limits),
@@ -258,7 +258,7 @@ impl TargetSet {
             subscriptions,
         };
         let _there = self.runtime.enter();
-        State::Running(Target::start(&start, client, &self.tasks))
+        TargetMode::Running(Target::start(&start, client, &self.tasks))
     }
 
     /// The subscriptions to a server outlive its target as long as there are watchers.
@@ -303,8 +303,8 @@ impl TargetSet {
 impl Entry {
     fn running(&self) -> Option<&Arc<Target>> {
         match &self.state {
-            State::Running(target) => Some(target),
-            State::Idle | State::Stopped => None,
+            TargetMode::Running(target) => Some(target),
+            TargetMode::Idle | TargetMode::Stopped => None,
         }
     }
 
@@ -318,9 +318,9 @@ impl Entry {
 
     fn health(&self) -> TargetHealth {
         let state = match &self.state {
-            State::Running(target) => return target.health(),
-            State::Idle => TargetState::Idle,
-            State::Stopped => TargetState::Stopped,
+            TargetMode::Running(target) => return target.health(),
+            TargetMode::Idle => TargetState::Idle,
+            TargetMode::Stopped => TargetState::Stopped,
         };
         TargetHealth {
             server: self.config.server.clone(),

@@ -64,7 +64,7 @@ pub(crate) enum Ended {
 }
 
 /// The end of a stream.
-pub(crate) struct Outcome {
+pub(crate) struct SessionResult {
     pub(crate) ended: Ended,
     /// Whether the server sent a message that was applied.
     pub(crate) was_useful: bool,
@@ -101,7 +101,7 @@ impl<'a, F: Follow> Session<'a, F> {
     pub(crate) async fn run(
         mut self,
         connecting: impl Future<Output = Result<Target, Ended>>,
-    ) -> Outcome {
+    ) -> SessionResult {
         let ended = match self.open(connecting).await {
             Ok(mut stream) => match self.follow(&mut stream).await {
                 Ok(ended) => ended,
@@ -109,7 +109,7 @@ impl<'a, F: Follow> Session<'a, F> {
             },
             Err(ended) => ended,
         };
-        Outcome { ended, was_useful: self.was_useful, parked: None }
+        SessionResult { ended, was_useful: self.was_useful, parked: None }
     }
 
     async fn open(
@@ -220,7 +220,7 @@ impl<'a, F: Follow> Session<'a, F> {
     }
 
     /// Sends a NACK with the reason.
-    async fn refused(self, refusal: RejectedMessage, stream: Stream) -> Outcome {
+    async fn refused(self, refusal: RejectedMessage, stream: Stream) -> SessionResult {
         self.who.on_status(StreamStatus::Nacked);
         let nack = Nack {
             revision: refusal.revision,
@@ -236,7 +236,7 @@ impl<'a, F: Follow> Session<'a, F> {
             Ended::Rejected(refusal.message)
         };
         let parked = Some(Parked(stream));
-        Outcome { ended, was_useful: self.was_useful, parked }
+        SessionResult { ended, was_useful: self.was_useful, parked }
     }
 }
 

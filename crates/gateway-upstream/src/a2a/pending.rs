@@ -33,16 +33,16 @@ const TASK_ID_TIMEOUT: Duration = Duration::from_secs(30);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The response to a message.
-pub(super) enum Answer {
+pub(super) enum DeliveryResult {
     Message(Message),
-    Task(Pending),
+    Task(RunningTask),
     Refused(RpcError),
 }
 
 /// A running task. Dropping it before its end cancels the task.
-pub(super) struct Pending {
+pub(super) struct RunningTask {
     link: Arc<AgentLink>,
-    dialect: A2aVersion,
+    version: A2aVersion,
     meta: RequestMeta,
     /// The task id of the first response.
     id: String,
@@ -54,14 +54,14 @@ impl AgentLink {
     /// takes over; a message that was not sent by then is never sent.
     pub(super) async fn deliver(
         self: &Arc<Self>,
-        (dialect, call): (A2aVersion, Call),
+        (version, call): (A2aVersion, Call),
         meta: &RequestMeta,
         send_state: &SendState,
-    ) -> Result<Answer, Error> {
+    ) -> Result<DeliveryResult, Error> {
         let (mut tell, told) = oneshot::channel();
         let (link, meta, send_state) = (Arc::clone(self), meta.clone(), send_state.clone());
         self.transport.client.spawn(async move {
-            let mut answer = std::pin::pin!(link.answer((dialect, call), meta, &send_state));
+            let mut answer = std::pin::pin!(link.answer((version, call), meta, &send_state));
             let answer = tokio::select! {
                 answer = &mut answer => Some(answer),
                 () = tell.closed() => {
@@ -80,8 +80,8 @@ impl AgentLink {
     /// Reads the response of an abandoned message, within the limits.
     async fn read_abandoned(
         &self,
-        answer: impl Future<Output = Result<Answer, Error>>,
-    ) -> Option<Result<Answer, Error>> {
+        answer: impl Future<Output = Result<DeliveryResult, Error>>,
+    ) -> Option<Result<DeliveryResult, Error>> {
         let _place = self.read_abandoned.try_acquire().ok()?;
         let last = async {
             self.stop.cancelled().await;
@@ -95,27 +95,27 @@ impl AgentLink {
 
     async fn answer(
         self: &Arc<Self>,
-        (dialect, call): (A2aVersion, Call),
+        (version, call): (A2aVersion, Call),
         meta: RequestMeta,
         send_state: &SendState,
-    ) -> Result<Answer, Error> {
-        let (id, mut request) = self.written(dialect, &call, &meta.trace);
+    ) -> Result<DeliveryResult, Error> {
+        let (id, mut request) = self.written(version, &call, &meta.trace);
         request.body_mut().track(send_state);
         let sent = match self.exchange((id, request), &meta).await? {
             Reply::Result(sent) => sent,
-            Reply::Error(error) => return Ok(Answer::Refused(error)),
+            Reply::Error(error) => return Ok(DeliveryResult::Refused(error)),
         };
         Ok(match SendResponse::read(&sent).ok_or(ProtocolViolation::Shape("SendMessage"))? {
-            SendResponse::Message(message) => Answer::Message(message),
+            SendResponse::Message(message) => DeliveryResult::Message(message),
             SendResponse::Task(task) => {
                 let (link, id) = (Arc::clone(self), task.id.clone());
-                Answer::Task(Pending { link, dialect, meta, id, task })
+                DeliveryResult::Task(RunningTask { link, version, meta, id, task })
             }
         })
     }
 }
 
-impl Pending {
+impl RunningTask {
     /// Waits until the task has ended or needs input.
     pub(super) async fn ended(&mut self) -> Result<&Task, Error> {
         let mut wait = FIRST_POLL_DELAY;
@@ -131,7 +131,7 @@ impl Pending {
 
     /// The state of the task. `None`: the poll failed and the task may still be running.
     async fn look(&self) -> Result<Option<Task>, Error> {
-        let asked = self.link.post((self.dialect, self.dialect.get_task(&self.id)), &self.meta);
+        let asked = self.link.post((self.version, self.version.get_task(&self.id)), &self.meta);
         match timeout(POLL_TIMEOUT, asked).await {
             Ok(Ok(Reply::Result(told))) => match Task::read(&told) {
                 Some(task) => Ok(Some(task)),
@@ -144,11 +144,11 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for RunningTask {
     fn drop(&mut self) {
         if !self.task.state().is_over() {
-            let cancel = self.dialect.cancel_task(&self.id);
-            let (_, request) = self.link.written(self.dialect, &cancel, &self.meta.trace);
+            let cancel = self.version.cancel_task(&self.id);
+            let (_, request) = self.link.written(self.version, &cancel, &self.meta.trace);
             self.link.transport.send_in_background(request, self.meta.subject.clone(), ());
         }
     }

@@ -3,7 +3,7 @@
 use gateway_protocol::{content, jsonrpc::ObjectWriter};
 use serde_json::{Value, value::RawValue};
 
-use super::task::{Message, Part, State, Task};
+use super::task::{Message, Part, TaskState, Task};
 use crate::error::Error;
 
 /// The meaning of text without data.
@@ -24,19 +24,19 @@ pub(super) fn of_message(message: &Message, text: Text) -> String {
 pub(super) fn of_task(task: &Task, text: Text) -> Result<String, Error> {
     let name = task.state_name();
     let why = match task.state() {
-        State::Completed => {
+        TaskState::Completed => {
             let is_empty = task.artifacts.iter().all(|artifact| artifact.parts.is_empty());
             let last = task.says().filter(|_| is_empty);
             return Ok(
                 last.map_or_else(|| of_all(&task.artifacts, text), |last| of_message(last, text))
             );
         }
-        State::Failed => return Ok(failed(&name, &words_of(task))),
-        State::Canceled => "the agent's task was canceled".to_owned(),
-        State::Waiting => {
+        TaskState::Failed => return Ok(failed(&name, &words_of(task))),
+        TaskState::Canceled => "the agent's task was canceled".to_owned(),
+        TaskState::Waiting => {
             format!("the agent's task is {name}, which compositions do not support; it was canceled")
         }
-        State::Working | State::Unknown => {
+        TaskState::Working | TaskState::Unknown => {
             format!("the agent's task has the unknown state `{name}` and was canceled")
         }
     };

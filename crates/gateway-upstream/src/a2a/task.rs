@@ -45,7 +45,7 @@ struct Status {
 
 /// The states of a task that its caller distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum TaskState {
     /// The task is running.
     Working,
     /// The task waits for input or authentication.
@@ -60,7 +60,7 @@ pub(super) enum State {
     Unknown,
 }
 
-impl State {
+impl TaskState {
     /// Whether the state is terminal.
     pub(super) fn is_over(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled)
@@ -102,14 +102,14 @@ impl Task {
         state.to_ascii_lowercase().replace('_', "-")
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> TaskState {
         match self.state_name().as_str() {
-            "submitted" | "working" => State::Working,
-            "input-required" | "auth-required" => State::Waiting,
-            "completed" => State::Completed,
-            "failed" | "rejected" => State::Failed,
-            "canceled" => State::Canceled,
-            _ => State::Unknown,
+            "submitted" | "working" => TaskState::Working,
+            "input-required" | "auth-required" => TaskState::Waiting,
+            "completed" => TaskState::Completed,
+            "failed" | "rejected" => TaskState::Failed,
+            "canceled" => TaskState::Canceled,
+            _ => TaskState::Unknown,
         }
     }
 }

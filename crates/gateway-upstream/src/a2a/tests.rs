@@ -8,10 +8,10 @@ use serde_json::{Value, json, value::to_raw_value};
 use super::{task::SendResponse, *};
 
 /// The parameters of a message with these arguments.
-fn sent(dialect: A2aVersion, arguments: &Value, as_text: bool) -> (&'static str, Value) {
+fn sent(version: A2aVersion, arguments: &Value, as_text: bool) -> (&'static str, Value) {
     let arguments = arguments.to_string();
     let outbound = Outbound { id: "m", skill: "s", arguments: &arguments, as_text };
-    let (method, params) = dialect.send_message(&outbound);
+    let (method, params) = version.send_message(&outbound);
     (method, serde_json::from_str(&params).unwrap())
 }
 
@@ -26,8 +26,8 @@ fn arguments_are_sent_as_data_or_text() {
         "metadata": { "skillId": "s" }, "parts": [{ "kind": "text", "text": "a \"b\"" }] });
     let params = json!({ "message": message, "configuration": { "blocking": false } });
     assert_eq!(sent(A2aVersion::V03, &json!({ "text": "a \"b\"" }), true), ("message/send", params));
-    let part = |dialect, as_text| {
-        let (_, params) = sent(dialect, &json!({ "text": "t" }), as_text);
+    let part = |version, as_text| {
+        let (_, params) = sent(version, &json!({ "text": "t" }), as_text);
         params["message"]["parts"].clone()
     };
     assert_eq!(part(A2aVersion::V1, true), json!([{ "text": "t" }]));

@@ -31,13 +31,13 @@ enum ProbeResult {
 impl AgentLink {
     /// Fails if the agent does not respond. Every response counts, including errors.
     pub(crate) async fn check(&self) -> Result<(), Error> {
-        let dialect = self.dialect().await?;
-        self.post((dialect, dialect.get_task(NO_TASK)), &RequestMeta::default()).await.map(drop)
+        let version = self.version().await?;
+        self.post((version, version.get_task(NO_TASK)), &RequestMeta::default()).await.map(drop)
     }
 
     /// Returns the version of the agent. Concurrent callers share one probe. Failures here happen
     /// before the request is sent.
-    pub(super) async fn dialect(&self) -> Result<A2aVersion, Error> {
+    pub(super) async fn version(&self) -> Result<A2aVersion, Error> {
         if let Some(known) = self.known() {
             return Ok(known);
         }
@@ -52,28 +52,28 @@ impl AgentLink {
         let looked = timeout(Duration::from_millis(after_ms), self.look_at_all()).await;
         let looked = looked.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms }));
         let found = looked.map_err(|error| error.before_request(&self.transport.server))?;
-        self.dialect.store(Some(Arc::new(found)));
+        self.version.store(Some(Arc::new(found)));
         Ok(found)
     }
 
     fn known(&self) -> Option<A2aVersion> {
-        self.dialect.load().as_deref().copied()
+        self.version.load().as_deref().copied()
     }
 
     async fn look_at_all(&self) -> Result<A2aVersion, Error> {
         let (mut perhaps, mut why) = (None, ProtocolViolation::NoCommonVersion.into());
-        for dialect in A2aVersion::ALL {
-            match self.look_for(dialect).await? {
-                ProbeResult::Speaks => return Ok(dialect),
-                ProbeResult::Perhaps => perhaps = perhaps.or(Some(dialect)),
+        for version in A2aVersion::ALL {
+            match self.look_for(version).await? {
+                ProbeResult::Speaks => return Ok(version),
+                ProbeResult::Perhaps => perhaps = perhaps.or(Some(version)),
                 ProbeResult::Refuses(error) => why = error,
             }
         }
         perhaps.map(|perhaps| self.known().unwrap_or(perhaps)).ok_or(why)
     }
 
-    async fn look_for(&self, dialect: A2aVersion) -> Result<ProbeResult, Error> {
-        match self.post((dialect, dialect.get_task(NO_TASK)), &RequestMeta::default()).await {
+    async fn look_for(&self, version: A2aVersion) -> Result<ProbeResult, Error> {
+        match self.post((version, version.get_task(NO_TASK)), &RequestMeta::default()).await {
             Ok(Reply::Result(_)) => Ok(ProbeResult::Speaks),
             Ok(Reply::Error(error)) if error.code == version::TASK_NOT_FOUND => Ok(ProbeResult::Speaks),
             Ok(Reply::Error(error)) if is_about_dialect(&error) => {

@@ -32,14 +32,14 @@ pub(crate) struct Expected<'a> {
 
 /// A received response.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct PostResponse {
     pub(super) status: StatusCode,
     /// `None`: an error status without a JSON-RPC error.
     pub(super) reply: Option<Reply>,
     pub(super) session_id: Option<HeaderValue>,
 }
 
-impl Answer {
+impl PostResponse {
     pub(super) fn into_reply(self) -> Result<Reply, Error> {
         self.reply.ok_or_else(|| no(self.status))
     }
@@ -68,7 +68,7 @@ pub(super) async fn read(
     response: Response<Incoming>,
     expected: Expected<'_>,
     sink: MessageSink<'_>,
-) -> Result<Answer, Error> {
+) -> Result<PostResponse, Error> {
     let (mut head, body) = response.into_parts();
     let status = head.status;
     let session_id = head.headers.remove(header::SESSION_ID);
@@ -77,7 +77,7 @@ pub(super) async fn read(
     } else {
         read_json((&head, body), expected).await?
     };
-    Ok(Answer { status, reply, session_id })
+    Ok(PostResponse { status, reply, session_id })
 }
 
 /// Reads a response that is not an event stream.

@@ -2,7 +2,7 @@
 //!
 //! Any response is a sign of life.
 
-use super::{Answer, HttpLink, Outgoing, answer};
+use super::{PostResponse, HttpLink, Outgoing, answer};
 use crate::error::Error;
 
 impl HttpLink {
@@ -11,7 +11,7 @@ impl HttpLink {
         let Some(session) = self.session.load_full() else { return Ok(()) };
         let ping = if session.is_legacy() { Outgoing::Ping } else { Outgoing::Discover };
         match self.exchange(&session, &ping, &[]).await {
-            Ok(Answer { status, .. })
+            Ok(PostResponse { status, .. })
                 if status.is_server_error() && !answer::is_refusal(status) =>
             {
                 Err(answer::no(status))

@@ -26,7 +26,7 @@ use super::{
     super::{
         send_state::Body,
         request::{RequestContext, Request},
-        subscriptions::{Subscriptions, Told, Wanted},
+        subscriptions::{Subscriptions, SentSubscriptions, Wanted},
     },
     ProtocolViolation, MessageSink, Error, HttpLink, Outgoing, Reply, Session, Transport, answer, request_headers,
 };
@@ -43,7 +43,7 @@ const MAX_CONCURRENT: usize = 8;
 #[derive(Default)]
 struct Knows {
     session: Weak<Session>,
-    told: Told,
+    told: SentSubscriptions,
 }
 
 /// Receives notifications and reopens the stream after failures, until the future is dropped.
@@ -76,7 +76,7 @@ async fn once(
     let session = link.session().await?;
     if session.is_legacy() {
         if !std::ptr::eq(knows.session.as_ptr(), Arc::as_ptr(&session)) {
-            *knows = Knows { session: Arc::downgrade(&session), told: Told::default() };
+            *knows = Knows { session: Arc::downgrade(&session), told: SentSubscriptions::default() };
         }
         let told = &mut knows.told;
         tell(link, &session, (subscriptions, wanted, told)).await?;
@@ -145,7 +145,7 @@ async fn hear(
 async fn tell(
     link: &HttpLink,
     session: &Arc<Session>,
-    (subscriptions, wanted, told): (&Subscriptions, &Wanted, &mut Told),
+    (subscriptions, wanted, told): (&Subscriptions, &Wanted, &mut SentSubscriptions),
 ) -> Result<(), Error> {
     // If the future is dropped in between, the change is sent again.
     let mut next = told.clone();

@@ -3,7 +3,7 @@
 use gateway_protocol::{jsonrpc::code, mcp::Era};
 use http::StatusCode;
 
-use super::{Answer, Error, Outgoing, Negotiation, answer, handshake};
+use super::{PostResponse, Error, Outgoing, Negotiation, answer, handshake};
 use crate::reply::Reply;
 
 /// The error code of the official SDKs for a missing session.
@@ -15,7 +15,7 @@ const SESSION_NOT_FOUND: i64 = -32_001;
 pub(super) fn must_renegotiate(
     era: Era,
     outgoing: &Outgoing<'_>,
-    answer: &Result<Answer, Error>,
+    answer: &Result<PostResponse, Error>,
 ) -> bool {
     let answer = match answer {
         Ok(answer) => answer,
@@ -63,10 +63,10 @@ fn is_modern(error: i64) -> bool {
 }
 
 /// Decides the era from the response to `server/discover`, or from its absence.
-pub(super) fn verdict(answer: Result<Answer, Error>) -> Result<Negotiation, Error> {
+pub(super) fn verdict(answer: Result<PostResponse, Error>) -> Result<Negotiation, Error> {
     match answer {
-        Ok(Answer { reply: Some(reply), .. }) => Ok(handshake::after_discover(&reply)),
-        Ok(Answer { status, .. }) if says_nothing(status) => Err(answer::no(status)),
+        Ok(PostResponse { reply: Some(reply), .. }) => Ok(handshake::after_discover(&reply)),
+        Ok(PostResponse { status, .. }) if says_nothing(status) => Err(answer::no(status)),
         Ok(_) | Err(Error::Protocol { .. }) => Ok(Negotiation::Legacy),
         Err(error) => Err(error),
     }

@@ -17,7 +17,7 @@ use super::{
         request::{RequestContext, Request},
         client_channel::ClientChannel,
     },
-    Answer, Error, HttpLink, Outgoing,
+    PostResponse, Error, HttpLink, Outgoing,
     transport::Subject,
 };
 
@@ -137,7 +137,7 @@ impl Session {
     }
 
     /// Whether this response means that the session has expired.
-    pub(super) fn is_gone(&self, answer: &Result<Answer, Error>) -> bool {
+    pub(super) fn is_gone(&self, answer: &Result<PostResponse, Error>) -> bool {
         let status = answer.as_ref().map(|answer| answer.status);
         self.has_id && matches!(status, Ok(StatusCode::NOT_FOUND))
     }

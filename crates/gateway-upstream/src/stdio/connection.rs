@@ -32,7 +32,7 @@ use super::{
         request::{RequestContext, Request},
         routing::TargetId,
         client_channel::ClientChannel,
-        subscriptions::{Subscriptions, Told},
+        subscriptions::{Subscriptions, SentSubscriptions},
     },
     lines::Line,
     questions::{Asker, Questions},
@@ -184,7 +184,7 @@ impl Connection {
     /// Subscribes to changes and to the watched resources, and updates the subscription when these
     /// change. The response is the notifications that follow.
     pub(super) async fn listen(self: &Arc<Self>, subscriptions: &Subscriptions) {
-        let (mut told, mut last) = (Told::default(), None);
+        let (mut told, mut last) = (SentSubscriptions::default(), None);
         let mut answers = FuturesUnordered::new();
         loop {
             let wanted = subscriptions.wanted();

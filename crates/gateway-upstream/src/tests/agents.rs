@@ -155,8 +155,8 @@ async fn agent_without_supported_version_is_down() {
 
 #[tokio::test]
 async fn unsupported_version_is_recognized_in_all_forms() {
-    type Answer = fn(&Received) -> Reply;
-    let refusals: [Answer; 4] = [
+    type Respond = fn(&Received) -> Reply;
+    let refusals: [Respond; 4] = [
         |seen| seen.error(200, &json!({ "code": -32600, "message": "no such method" })),
         |seen| seen.error(200, &json!({ "code": -32603, "message": "?" })),
         |seen| seen.error(400, &json!({ "code": -32602, "message": "?" })),
@@ -222,8 +222,8 @@ async fn vanished_agent_is_noticed_without_a_message() {
 
 #[tokio::test]
 async fn failed_version_probe_means_nothing_ran() {
-    type Answer = fn(&Received) -> Reply;
-    let answers: [(Answer, &str); 4] = [
+    type Respond = fn(&Received) -> Reply;
+    let answers: [(Respond, &str); 4] = [
         (|_| raw_reply(500, "text/plain", b""), "HTTP status 500"),
         (|_| raw_reply(404, "text/plain", b""), "HTTP status 404"),
         (|_| raw_reply(200, "text/html", b"<p>"), "an unexpected media type"),
@@ -285,8 +285,8 @@ async fn task_is_polled_despite_failed_polls() {
 
 #[tokio::test]
 async fn task_without_status_has_unknown_outcome() {
-    type Answer = fn(&Received) -> Reply;
-    let answers: [(Answer, &str); 3] = [
+    type Respond = fn(&Received) -> Reply;
+    let answers: [(Respond, &str); 3] = [
         (
             |seen| seen.error(200, &json!({ "code": -32001, "message": "gone" })),
             " The agent said: gone",
@@ -369,8 +369,8 @@ async fn abandoned_messages_are_limited() {
 
 #[tokio::test]
 async fn message_is_sent_once_for_any_response() {
-    type Answer = fn(&Received) -> Reply;
-    let answers: [(Answer, &str); 5] = [
+    type Respond = fn(&Received) -> Reply;
+    let answers: [(Respond, &str); 5] = [
         (|_| Reply::Close(Vec::new()), "went away"),
         (|_| raw_reply(200, "text/html", b"<p>"), "an unexpected media type"),
         (|_| raw_reply(500, "text/plain", b"oops"), "HTTP status 500"),

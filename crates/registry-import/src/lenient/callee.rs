@@ -41,7 +41,7 @@ pub(super) struct Callee {
 }
 
 /// The tool that a step names.
-pub(super) enum Found {
+pub(super) enum CalleeMatch {
     /// A tool of the file, or an added one.
     Known(Callee),
     /// A tool to be added.
@@ -147,14 +147,14 @@ impl LenientFile<'_> {
 impl Callees {
     /// Finds the tool that a step names. If several match, the one in the composition's `depends`
     /// is used.
-    pub(super) fn find(&self, wanted: &Wanted<'_>, depends: &[Value]) -> Result<Found, Unclear> {
+    pub(super) fn find(&self, wanted: &Wanted<'_>, depends: &[Value]) -> Result<CalleeMatch, Unclear> {
         let candidates = self.candidates(wanted);
         let mut fitting: Vec<_> = candidates.iter().filter(|callee| callee.fits(wanted)).collect();
         if fitting.len() > 1 && fitting.iter().any(|callee| callee.is_declared(depends)) {
             fitting.retain(|callee| callee.is_declared(depends));
         }
         match fitting[..] {
-            [only] => return Ok(Found::Known(Callee::clone(only))),
+            [only] => return Ok(CalleeMatch::Known(Callee::clone(only))),
             [] => {}
             _ => {
                 let shown = listed(fitting.iter().map(|callee| callee.shown()));
@@ -167,7 +167,7 @@ impl Callees {
                 && candidates.iter().all(|callee| callee.server_version != said)
         });
         if candidates.is_empty() || is_other_server {
-            return self.absent(wanted).map(Found::New);
+            return self.absent(wanted).map(CalleeMatch::New);
         }
         let shown = listed(candidates.iter().map(|callee| callee.shown()));
         Err(wanted.unclear("which no tool of the file is", chosen(&shown)))

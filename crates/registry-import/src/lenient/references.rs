@@ -6,12 +6,12 @@ use registry_core::{entity::agent::SBOM_EXTENSION, reference::SchemaRef};
 use schema_compat::json_schema::{each_object, map_objects};
 use serde_json::{Map, Value, json};
 
-use super::{FIRST_VERSION, Kind, LenientFile, existing, versions::Known};
+use super::{FIRST_VERSION, Kind, LenientFile, existing, versions::KnownVersions};
 use crate::{Repairs, names, origins::Origins, repair::quoted};
 
 /// The context for finding versions.
 struct Finder<'a> {
-    known: &'a Known,
+    known: &'a KnownVersions,
     /// The pointers point into the entry, not into the file.
     repairs: Repairs,
     origins: &'a mut Origins,

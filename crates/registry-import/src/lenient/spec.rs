@@ -307,10 +307,10 @@ impl Shaper<'_> {
         let (server_version, version) = (server_version.as_deref(), version.as_deref());
         let wanted = Wanted { name: &call.name, server, server_version, version };
         let found = self.callees.find(&wanted, &self.depends)?;
-        let (Found::Known(tool) | Found::New(tool)) = &found;
+        let (CalleeMatch::Known(tool) | CalleeMatch::New(tool)) = &found;
         let (name, version) = (tool.name.clone(), tool.version.clone());
         self.depend(json!({ "type": "tool", "name": name, "version": version }), place)?;
-        if let Found::New(tool) = found {
+        if let CalleeMatch::New(tool) = found {
             self.callees.add(tool, place);
         }
         let what = format!("a step names {} of the server {}", quoted(&call.name), quoted(server));

@@ -14,7 +14,7 @@ const SHOWN: usize = 10;
 #[derive(Default)]
 pub(super) struct Known(BTreeMap<(Kind, String), BTreeSet<Version>>);
 
-impl Known {
+impl KnownVersions {
     pub(super) fn versions(&self, kind: Kind, name: &str) -> impl Iterator<Item = &Version> {
         self.0.get(&(kind, name.to_owned())).into_iter().flatten()
     }
@@ -47,8 +47,8 @@ pub(super) fn listed(mut texts: impl Iterator<Item = String>) -> String {
 }
 
 impl LenientFile<'_> {
-    pub(super) fn known(&self) -> Known {
-        let mut known = Known::default();
+    pub(super) fn known(&self) -> KnownVersions {
+        let mut known = KnownVersions::default();
         for kind in Kind::ALL {
             for entry in self.entries(kind) {
                 known.add(kind, entry.name(), entry.version());
@@ -81,8 +81,8 @@ impl LenientFile<'_> {
     }
 
     /// The versions in references between entries.
-    fn wanted(&self) -> Known {
-        let mut wanted = Known::default();
+    fn wanted(&self) -> KnownVersions {
+        let mut wanted = KnownVersions::default();
         let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
         for server in self.entries(Kind::Server) {
             for provision in

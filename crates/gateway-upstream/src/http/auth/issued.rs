@@ -48,7 +48,7 @@ pub(super) struct Issued {
 
 /// RFC 6749, section 5.1; RFC 8693, section 2.2.1.
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponse {
     access_token: String,
     token_type: String,
     issued_token_type: Option<String>,
@@ -58,7 +58,7 @@ struct Answer {
 /// Parses a successful response.
 pub(super) fn read(body: &[u8], subject: Option<&SubjectToken>) -> Result<Issued, TokenError> {
     // The parser's message may repeat the token.
-    let answer: Answer = serde_json::from_slice(body)
+    let answer: TokenResponse = serde_json::from_slice(body)
         .map_err(|_| TokenError::Unusable("not JSON with `access_token` and `token_type`"))?;
     let token = answer.access_token;
     if !answer.token_type.eq_ignore_ascii_case("bearer") {
