@@ -108,7 +108,7 @@ impl AgentLink {
             let send_state = send_state.cloned().unwrap_or_default();
             Box::pin(self.ask((subject, request), meta, send_state)).await?
         } else {
-            self.find_dialect().await?;
+            self.probe_version().await?;
             NO_TOOLS.to_owned()
         };
         // The writer produces JSON.
@@ -151,15 +151,15 @@ impl AgentLink {
         meta: &RequestMeta,
         send_state: &SendState,
     ) -> Result<DeliveryResult, Error> {
-        let before = self.version().await?;
+        let before = self.supported_version().await?;
         let answer =
             self.deliver((before, before.send_message(outbound)), meta, send_state).await?;
-        if !matches!(&answer, DeliveryResult::Refused(error) if version_probe::is_about_dialect(error)) {
+        if !matches!(&answer, DeliveryResult::Refused(error) if version_probe::is_version_error(error)) {
             return Ok(answer);
         }
         send_state.reset();
         self.version.store(None);
-        let now = self.version().await?;
+        let now = self.supported_version().await?;
         if now == before {
             return Ok(answer);
         }
@@ -197,7 +197,7 @@ impl AgentLink {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
         let mut headers: HeaderMap = self.transport.address.headers.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        headers.insert(VERSION, HeaderValue::from_static(version.version()));
+        headers.insert(VERSION, HeaderValue::from_static(version.header_value()));
         headers.extend(trace.iter().cloned());
         (id, self.transport.address.post(headers, body.into()))
     }

@@ -13,8 +13,8 @@ use tokio::{
 use super::{
     AgentLink, RequestMeta,
     version::{self, Call, A2aVersion},
-    version_probe::is_about_dialect,
-    task::{Message, SendResponse, State, Task},
+    version_probe::is_version_error,
+    task::{Message, SendResponse, Task, TaskState},
 };
 use crate::{
     send_state::SendState,
@@ -119,7 +119,7 @@ impl RunningTask {
     /// Waits until the task has ended or needs input.
     pub(super) async fn ended(&mut self) -> Result<&Task, Error> {
         let mut wait = FIRST_POLL_DELAY;
-        while self.task.state() == State::Working {
+        while self.task.state() == TaskState::Working {
             sleep(jittered(wait)).await;
             wait = MAX_POLL_DELAY.min(wait * 3 / 2);
             if let Some(task) = self.look().await? {
@@ -156,7 +156,7 @@ impl Drop for RunningTask {
 
 /// Whether the error is permanent.
 fn is_final(error: &RpcError) -> bool {
-    is_about_dialect(error)
+    is_version_error(error)
         || matches!(
             error.code,
             version::TASK_NOT_FOUND | code::INVALID_PARAMS | code::INVALID_REQUEST

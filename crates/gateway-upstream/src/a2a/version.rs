@@ -43,7 +43,7 @@ impl A2aVersion {
     }
 
     /// The value of the header `A2A-Version`.
-    pub(super) fn version(self) -> &'static str {
+    pub(super) fn header_value(self) -> &'static str {
         match self {
             Self::V1 => "1.0",
             Self::V03 => "0.3",

@@ -31,23 +31,23 @@ enum ProbeResult {
 impl AgentLink {
     /// Fails if the agent does not respond. Every response counts, including errors.
     pub(crate) async fn check(&self) -> Result<(), Error> {
-        let version = self.version().await?;
+        let version = self.supported_version().await?;
         self.post((version, version.get_task(NO_TASK)), &RequestMeta::default()).await.map(drop)
     }
 
     /// Returns the version of the agent. Concurrent callers share one probe. Failures here happen
     /// before the request is sent.
-    pub(super) async fn version(&self) -> Result<A2aVersion, Error> {
+    pub(super) async fn supported_version(&self) -> Result<A2aVersion, Error> {
         if let Some(known) = self.known() {
             return Ok(known);
         }
-        let look = Box::pin(self.find_dialect());
+        let look = Box::pin(self.probe_version());
         self.looks.make(&self.transport.server, || self.known(), look).await
     }
 
     /// Probes the version of the agent and caches it. An uncertain result does not replace a known
     /// version.
-    pub(super) async fn find_dialect(&self) -> Result<A2aVersion, Error> {
+    pub(super) async fn probe_version(&self) -> Result<A2aVersion, Error> {
         let after_ms = self.transport.client.limits().list_timeout_ms;
         let looked = timeout(Duration::from_millis(after_ms), self.look_at_all()).await;
         let looked = looked.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms }));
@@ -76,7 +76,7 @@ impl AgentLink {
         match self.post((version, version.get_task(NO_TASK)), &RequestMeta::default()).await {
             Ok(Reply::Result(_)) => Ok(ProbeResult::Speaks),
             Ok(Reply::Error(error)) if error.code == version::TASK_NOT_FOUND => Ok(ProbeResult::Speaks),
-            Ok(Reply::Error(error)) if is_about_dialect(&error) => {
+            Ok(Reply::Error(error)) if is_version_error(&error) => {
                 Ok(ProbeResult::Refuses(ProtocolViolation::NoCommonVersion.into()))
             }
             Ok(Reply::Error(_)) => Ok(ProbeResult::Perhaps),
@@ -91,6 +91,6 @@ impl AgentLink {
 
 /// Whether an agent rejected a request unprocessed because it does not know the method or the
 /// version.
-pub(super) fn is_about_dialect(error: &RpcError) -> bool {
+pub(super) fn is_version_error(error: &RpcError) -> bool {
     matches!(error.code, METHOD_NOT_FOUND | version::VERSION_NOT_SUPPORTED)
 }

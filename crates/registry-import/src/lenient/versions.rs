@@ -12,7 +12,7 @@ const SHOWN: usize = 10;
 
 /// The versions of each name of a kind, oldest first.
 #[derive(Default)]
-pub(super) struct Known(BTreeMap<(Kind, String), BTreeSet<Version>>);
+pub(super) struct KnownVersions(BTreeMap<(Kind, String), BTreeSet<Version>>);
 
 impl KnownVersions {
     pub(super) fn versions(&self, kind: Kind, name: &str) -> impl Iterator<Item = &Version> {
