@@ -160,11 +160,8 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("gateway-testkit", vec![]),
         (
             "registry-server",
-            [
-                &SERVICE[..],
-                &["mcp-registry", "registry-sbom", "registry-search", "retry-backoff"],
-            ]
-            .concat(),
+            [&SERVICE[..], &["mcp-registry", "registry-sbom", "registry-search", "retry-backoff"]]
+                .concat(),
         ),
         // The importer reports whether it can repair a rejected registry file.
         (
@@ -387,7 +384,10 @@ fn modules_import_no_items_of_the_crate_root() {
         let root_code = code(root);
         let items = root_items(&root_code);
         let modules = sources.iter().filter(|path| {
-            path.starts_with(directory) && *path != root && !is_test(path) && !path.contains("/bin/")
+            path.starts_with(directory)
+                && *path != root
+                && !is_test(path)
+                && !path.contains("/bin/")
         });
         for path in modules.filter(|path| !path.ends_with("/src/main.rs")) {
             let module = path[directory.len()..].trim_end_matches(".rs");

@@ -10,7 +10,7 @@ mod parent;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
-use gateway_policy::{Denial, PolicyFinding, CallOutcome};
+use gateway_policy::{CallOutcome, Denial, PolicyFinding};
 use gateway_protocol::{mcp::Era, trace_context::TraceContext};
 use http::{HeaderMap, HeaderName};
 use registry_core::{Key, Kind, Revision};
@@ -246,8 +246,10 @@ impl CallRecord {
 
     /// Calls without a result have no cost.
     fn cost(&self) -> Option<f64> {
-        let has_result =
-            matches!(self.outcome, CallOutcome::Ok | CallOutcome::ToolError | CallOutcome::InvalidOutput);
+        let has_result = matches!(
+            self.outcome,
+            CallOutcome::Ok | CallOutcome::ToolError | CallOutcome::InvalidOutput
+        );
         self.served.as_ref().filter(|_| has_result)?.cost()
     }
 

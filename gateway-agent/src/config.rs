@@ -28,7 +28,7 @@ mod yaml;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
-use gateway_policy::{ValidationRules, ValidationMode, RuntimeValidation, ToolValidation};
+use gateway_policy::{RuntimeValidation, ToolValidation, ValidationMode, ValidationRules};
 use gateway_upstream::{TargetConfig, UpstreamLimits};
 use registry_core::checkpoint::VerifierKey;
 use registry_tls::ServerFiles;
@@ -118,11 +118,17 @@ pub struct RegistryConfig {
 }
 
 /// `validation.runtime.*Validation`.
-const VIOLATION_MODES: &[(&str, ValidationMode)] =
-    &[("deny", ValidationMode::Error), ("warn", ValidationMode::Warn), ("ignore", ValidationMode::Ignore)];
+const VIOLATION_MODES: &[(&str, ValidationMode)] = &[
+    ("deny", ValidationMode::Error),
+    ("warn", ValidationMode::Warn),
+    ("ignore", ValidationMode::Ignore),
+];
 /// `validation.runtime.contractDrift`.
-const CONTRACT_MODES: &[(&str, ValidationMode)] =
-    &[("quarantine", ValidationMode::Error), ("warn", ValidationMode::Warn), ("ignore", ValidationMode::Ignore)];
+const CONTRACT_MODES: &[(&str, ValidationMode)] = &[
+    ("quarantine", ValidationMode::Error),
+    ("warn", ValidationMode::Warn),
+    ("ignore", ValidationMode::Ignore),
+];
 
 /// Default of `limits.requestBytes`.
 const DEFAULT_REQUEST_BYTES: usize = 4 * 1024 * 1024;

@@ -23,7 +23,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use gateway_policy::{ValidationRules, ValidationModes, ValidationMode, ToolSelector};
+use gateway_policy::{ToolSelector, ValidationMode, ValidationModes, ValidationRules};
 use gateway_upstream::Definitions;
 use registry_core::{Catalog, Digest, Document, Key, Kind, Record, edges::edges};
 use tokio::sync::{Notify, watch};

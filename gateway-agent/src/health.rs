@@ -239,7 +239,10 @@ fn set_target_gauges(upstreams: &Upstreams) {
     shown.extend(present);
     for target in targets {
         let load = [target.load.running, target.load.waiting];
-        set_gauges_of(&target.server.to_string(), (target.state.as_str(), target.is_circuit_open, load));
+        set_gauges_of(
+            &target.server.to_string(),
+            (target.state.as_str(), target.is_circuit_open, load),
+        );
     }
 }
 

@@ -17,7 +17,7 @@ mod tests;
 
 use std::{cmp::Reverse, sync::Arc};
 
-use gateway_policy::{AuthMethod, CallerIdentity, AgentReference, QuotaKey};
+use gateway_policy::{AgentReference, AuthMethod, CallerIdentity, QuotaKey};
 use gateway_protocol::jsonrpc;
 use http::HeaderMap;
 use registry_core::{Catalog, Key, Kind, LifecycleState, Name, Record, Version};
@@ -129,7 +129,8 @@ impl Caller {
 
     /// The quota key: of a registered agent or a verified caller. All others share one.
     pub(crate) fn principal(&self, claim: &CallerIdentity) -> QuotaKey {
-        let is_only_said = matches!(claim, CallerIdentity::Asserted { .. }) && self.agent().is_none();
+        let is_only_said =
+            matches!(claim, CallerIdentity::Asserted { .. }) && self.agent().is_none();
         if is_only_said { None } else { claim.quota_key() }
     }
 
@@ -147,9 +148,14 @@ pub fn identify(
     client: Option<Arc<ClientInfo>>,
 ) -> Caller {
     let (identity, auth_method) = match (claim, &client) {
-        (CallerIdentity::Verified { agent: Some(AgentReference { name, version }), auth_method, .. }, _) => {
-            (find_agent(catalog, name, version.as_deref()), *auth_method)
-        }
+        (
+            CallerIdentity::Verified {
+                agent: Some(AgentReference { name, version }),
+                auth_method,
+                ..
+            },
+            _,
+        ) => (find_agent(catalog, name, version.as_deref()), *auth_method),
         (CallerIdentity::Verified { agent: None, auth_method, .. }, _) => {
             (Identity::Unknown, *auth_method)
         }

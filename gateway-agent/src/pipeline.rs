@@ -66,8 +66,7 @@ async fn run(
     loop {
         let moment = Moment::now(gateway, call, record);
         let route = moment.route(gateway, call)?;
-        let (route, finding) =
-            route::authorize_route(gateway.policy(), &moment.freshness, route)?;
+        let (route, finding) = route::authorize_route(gateway.policy(), &moment.freshness, route)?;
         record.set_route(route.served(), route.server(), finding);
         let output = send(gateway, call, &moment, route, record).await?;
         let (Some(asked), InputHandling::AskClient) = (output.needs_input(), call.input) else {

@@ -13,7 +13,7 @@ use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use gateway_compose::{CompositionState, Sagas};
-use gateway_upstream::{WorkerRuntimes, TargetHealth, TargetState, Upstreams, redact_url};
+use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
 use registry_core::Kind;
 use registry_tls::{Acceptor, Counts, InvalidFile};
 use tokio::{

@@ -127,7 +127,8 @@ fn is_notable(catalog: &Catalog, key: &registry_core::Key) -> bool {
 }
 
 fn needs_references(modes: StartupValidation) -> bool {
-    modes.missing_entity != ValidationMode::Ignore || modes.deprecated_entity != ValidationMode::Ignore
+    modes.missing_entity != ValidationMode::Ignore
+        || modes.deprecated_entity != ValidationMode::Ignore
 }
 
 fn examine(catalog: &Catalog, reference: &Reference) -> Option<Diagnostic> {

@@ -10,7 +10,9 @@ mod snapshot;
 mod unsigned;
 
 use registry_core::{Revision, Scope, chain::Position, follower::CacheState};
-use registry_follow::{Follow, Follower, StreamStatus, FollowerMessage, RejectedMessage, MessageEffect, shortened};
+use registry_follow::{
+    Follow, Follower, FollowerMessage, MessageEffect, RejectedMessage, StreamStatus, shortened,
+};
 use registry_proto::{
     convert,
     v1::{Ack, Hello, SyncRequest, SyncResponse, sync_request::Message},

@@ -200,9 +200,9 @@ impl Relay {
                 self.upstream()
             )),
             StreamStatus::Nacked => return,
-            StreamStatus::Down(reason) | StreamStatus::ScopeLimit(reason) | StreamStatus::Rejected(reason) => {
-                Some(reason.to_owned())
-            }
+            StreamStatus::Down(reason)
+            | StreamStatus::ScopeLimit(reason)
+            | StreamStatus::Rejected(reason) => Some(reason.to_owned()),
         };
         crate::metrics::upstream(now.is_none());
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);

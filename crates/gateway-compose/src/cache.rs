@@ -54,9 +54,12 @@ impl Run {
     ) -> Result<Value, Failure> {
         let value = self.operate(&cache.inner, at, input).await?;
         let is_cacheable = match &cache.cache_if {
-            Some(condition) => condition.is_met(&value, &mut self.eval_budget()).map_err(|error| {
-                Failure::evaluation(at, "cacheIf", error).with_effects(self.plan.effects_of(&cache.inner))
-            })?,
+            Some(condition) => {
+                condition.is_met(&value, &mut self.eval_budget()).map_err(|error| {
+                    Failure::evaluation(at, "cacheIf", error)
+                        .with_effects(self.plan.effects_of(&cache.inner))
+                })?
+            }
             None => true,
         };
         if is_cacheable {

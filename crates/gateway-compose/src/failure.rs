@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 pub use self::cause::Cause;
 use self::cause::{describe_end, describe_no_results};
-use crate::{Effects, StepError};
 use crate::history::SagaStatus;
+use crate::{Effects, StepError};
 
 /// The failure of a step. It is cheap to clone.
 #[derive(Debug, Clone)]
@@ -86,9 +86,9 @@ impl Failure {
         match &*self.cause {
             Cause::Call { error, .. } => error.outcome.as_str(),
             Cause::Tool { .. } => "tool-error",
-            Cause::NotAnObject { .. } | Cause::Evaluation { .. } | Cause::UnreadableResult { .. } => {
-                "invalid-value"
-            }
+            Cause::NotAnObject { .. }
+            | Cause::Evaluation { .. }
+            | Cause::UnreadableResult { .. } => "invalid-value",
             Cause::Timeout { .. } => "timeout",
             Cause::NoResults { .. } => "no-results",
             Cause::TooManyItems { .. }
@@ -168,7 +168,9 @@ fn own_effects(cause: &Cause) -> Effects {
         | Cause::ResultTooDeep
         | Cause::Cancelled
         | Cause::Abandoned => true,
-        Cause::Saga(end) => end.status == SagaStatus::CompensationFailed || !end.unsure().is_empty(),
+        Cause::Saga(end) => {
+            end.status == SagaStatus::CompensationFailed || !end.unsure().is_empty()
+        }
         Cause::Tool { .. }
         | Cause::NotAnObject { .. }
         | Cause::NoResults { .. }

@@ -37,7 +37,9 @@ impl Run {
             let given = match &step.input {
                 Some(binding) => {
                     let scope = Scope { input, steps: &results, error: None };
-                    Cow::Owned(self.resolve_binding((binding, "input"), scope, &at).map_err(failed)?)
+                    Cow::Owned(
+                        self.resolve_binding((binding, "input"), scope, &at).map_err(failed)?,
+                    )
                 }
                 None => Cow::Borrowed(last.and_then(|id| results.get(id)).unwrap_or(input)),
             };
@@ -106,7 +108,9 @@ impl Run {
         for (i, outcome) in ended.into_iter().enumerate() {
             match outcome {
                 Some(Ok(value)) => arrived.push(value),
-                Some(Err(failure)) if scatter.fail_fast => return Err(failure.with_effects(effects)),
+                Some(Err(failure)) if scatter.fail_fast => {
+                    return Err(failure.with_effects(effects));
+                }
                 Some(Err(failure)) => {
                     self.report.dropped(&failure);
                     first = first.or(Some(failure));
@@ -199,7 +203,10 @@ fn target_path(at: &str, target: usize) -> String {
 type StepResult = Result<Value, Failure>;
 type Numbered<'a> = Pin<Box<dyn Future<Output = (usize, StepResult)> + Send + 'a>>;
 
-fn numbered<'a>(number: usize, running: impl Future<Output = StepResult> + Send + 'a) -> Numbered<'a> {
+fn numbered<'a>(
+    number: usize,
+    running: impl Future<Output = StepResult> + Send + 'a,
+) -> Numbered<'a> {
     Box::pin(async move { (number, running.await) })
 }
 

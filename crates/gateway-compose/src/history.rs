@@ -130,7 +130,9 @@ impl History {
     /// the latest error, so they do not count again.
     pub(super) fn keeps(&self, event: &Event) -> bool {
         match event {
-            Event::ActionStarted { .. } | Event::ActionCompleted { .. } | Event::Failed { .. } => true,
+            Event::ActionStarted { .. } | Event::ActionCompleted { .. } | Event::Failed { .. } => {
+                true
+            }
             Event::CompensationFailed { step, .. } => {
                 self.steps.get(*step).is_none_or(|has| has.error.is_none())
             }
@@ -169,7 +171,9 @@ impl History {
                 }
                 self.failed = Some(Failed { step: *step, error: error.clone() });
             }
-            Event::CompensationStarted { step, .. } => self.step(*step).state = StepState::Compensating,
+            Event::CompensationStarted { step, .. } => {
+                self.step(*step).state = StepState::Compensating
+            }
             Event::Compensated { step } => {
                 let step = self.step(*step);
                 (step.state, step.error) = (StepState::Compensated, None);
@@ -256,7 +260,10 @@ impl History {
         match self.steps.get(number).map_or(StepState::NotRun, |step| step.state) {
             StepState::Completed | StepState::Compensating => true,
             StepState::Unknown => step.compensate_on_unknown,
-            StepState::NotRun | StepState::Failed | StepState::Compensated | StepState::CompensationFailed => false,
+            StepState::NotRun
+            | StepState::Failed
+            | StepState::Compensated
+            | StepState::CompensationFailed => false,
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{
     history::Event,
     run::Run,
     saga::SagaExecution,
-    sagas::{SagaLog, RetryError},
+    sagas::{RetryError, SagaLog},
 };
 
 /// Maximum concurrent compensations.

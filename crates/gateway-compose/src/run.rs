@@ -18,7 +18,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    BoxFuture, Cause, CompositionCall, CompositionState, Failure, Plan, RunOwner, RunScope, StepRunner,
+    BoxFuture, Cause, CompositionCall, CompositionState, Failure, Plan, RunOwner, RunScope,
+    StepRunner,
     limits::MAX_CALLS,
     report::Report,
     sagas::{SagaCompletion, all_ended},
@@ -91,7 +92,8 @@ impl Run {
     /// Waits until the cancelled sagas are compensated. The next operation may repeat their
     /// actions, so it must not start earlier.
     pub(super) async fn await_compensations(&self) {
-        let is_cancelled = |(cancel, _): &&(CancellationToken, SagaCompletion)| cancel.is_cancelled();
+        let is_cancelled =
+            |(cancel, _): &&(CancellationToken, SagaCompletion)| cancel.is_cancelled();
         let cancelled =
             self.sagas().iter().filter(is_cancelled).map(|(_, ended)| ended.clone()).collect();
         all_ended(cancelled).await;

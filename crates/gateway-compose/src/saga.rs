@@ -14,13 +14,13 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::history::{Event, History, SagaEnd, SagaStart, SagaStatus};
 use crate::{
     Cause, Effects, Failure,
     failure::under,
     run::Run,
-    sagas::{StartResult, SagaCompletion, SagaLog},
+    sagas::{SagaCompletion, SagaLog, StartResult},
 };
-use crate::history::{SagaStart, SagaEnd, Event, History, SagaStatus};
 
 /// The delays between the attempts to compensate a step, in milliseconds. After the last attempt an
 /// operator has to retry.
@@ -59,7 +59,8 @@ impl Run {
             Err(cause) => return Err(Failure::new(at, cause)),
             Ok(StartResult::Existing(ended)) => ended,
             Ok(StartResult::Started(log)) => {
-                let (run, saga, ended) = (self.within_saga(log.id()), Arc::clone(saga), log.ended());
+                let (run, saga, ended) =
+                    (self.within_saga(log.id()), Arc::clone(saga), log.ended());
                 self.register_saga(&cancel, &ended);
                 let execution = SagaExecution { run, saga, log, at: at.into() };
                 self.state().spawn(async move { execution.run(cancel).await });
@@ -178,15 +179,19 @@ impl SagaExecution {
             };
             let scope = eval::Scope { input: &input, steps: &results, error: None };
             let given = match &step.input {
-                Some(binding) => run.resolve_binding((binding, "input"), scope, &at).map_err(fail)?,
+                Some(binding) => {
+                    run.resolve_binding((binding, "input"), scope, &at).map_err(fail)?
+                }
                 None => previous,
             };
-            let written = self.log.write(&Event::ActionStarted { step: i, input: given.clone() }).await;
+            let written =
+                self.log.write(&Event::ActionStarted { step: i, input: given.clone() }).await;
             written.map_err(|error| fail(Failure::new(&at, Cause::Journal(error))))?;
             previous = run.operate(&step.action, &at, &given).await.map_err(fail)?;
             // The result is written with the next entry. After a crash before that the outcome is
             // unknown.
-            let noted = self.log.note(&Event::ActionCompleted { step: i, result: previous.clone() });
+            let noted =
+                self.log.note(&Event::ActionCompleted { step: i, result: previous.clone() });
             noted.map_err(|_| fail(Failure::new(&at, Cause::ResultTooDeep)))?;
             results.insert(step.id.clone(), previous.clone());
         }
@@ -225,7 +230,11 @@ impl SagaExecution {
         }
     }
 
-    async fn compensate_step(&self, (i, step, compensate): (usize, &SagaStep, &Operation), history: &History) {
+    async fn compensate_step(
+        &self,
+        (i, step, compensate): (usize, &SagaStep, &Operation),
+        history: &History,
+    ) {
         let at = under(&self.at, &format!("{}/compensate", step.id));
         let event = match self.run_compensation((i, step, compensate), history, &at).await {
             Ok(()) => Event::Compensated { step: i },
@@ -314,8 +323,9 @@ mod tests {
 
     #[test]
     fn open_breaker_delays_compensation_for_one_minute() {
-        let rejected =
-            |retry_after_s| Failure::new("s", Cause::CircuitOpen { name: "b".into(), retry_after_s });
+        let rejected = |retry_after_s| {
+            Failure::new("s", Cause::CircuitOpen { name: "b".into(), retry_after_s })
+        };
         let mut delays_ms = RETRY_DELAYS_MS.into_iter();
         let mut wait = |failure: &Failure, tried_s| {
             let wait = next_delay(failure, Duration::from_secs(tried_s), &mut delays_ms);

@@ -22,12 +22,12 @@ use uuid::Uuid;
 pub(super) use self::log::SagaLog;
 pub use self::summary::{SagaDetail, SagaList};
 use self::{
-    journal::{Entry, Journal, EntryKind},
+    journal::{Entry, EntryKind, Journal},
     table::SagaTable,
 };
 use crate::{
     Cause,
-    history::{SagaStart, SagaEnd, History},
+    history::{History, SagaEnd, SagaStart},
 };
 
 /// A saga that cannot be retried.

@@ -2,9 +2,9 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
+mod cache;
 mod delivery;
 mod flow;
-mod cache;
 mod resilience;
 mod saga;
 mod unknown;
@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{CallerIdentity, CallOutcome};
+use gateway_policy::{CallOutcome, CallerIdentity};
 use gateway_protocol::mcp::{Era, RawResult, ResultType};
 use registry_core::{
     Key,
@@ -176,7 +176,8 @@ impl Composed {
     /// Each call of a tool: step, tool, outcome.
     async fn calls(&self, tool: &str, arguments: Value) -> Vec<String> {
         let steps = self.steps(tool, arguments).await;
-        let told = |call: &report::CallReport| format!("{} {} {}", call.step, call.tool, call.outcome);
+        let told =
+            |call: &report::CallReport| format!("{} {} {}", call.step, call.tool, call.outcome);
         steps.calls.iter().map(told).collect()
     }
 }

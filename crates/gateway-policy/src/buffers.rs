@@ -106,11 +106,17 @@ mod tests {
         one.reserve(60).unwrap();
         again.reserve(40).unwrap();
         let what = QuotaKind::Buffers;
-        assert_eq!(again.reserve(1).unwrap_err(), QuotaExceeded::PerCaller { kind: what, limit: 100 });
+        assert_eq!(
+            again.reserve(1).unwrap_err(),
+            QuotaExceeded::PerCaller { kind: what, limit: 100 }
+        );
         other.reserve(100).unwrap();
         let rest = [of("c"), of("d")];
         assert!(rest.iter().total(|rest| rest.reserve(100).is_ok()));
-        assert_eq!(of("e").reserve(1).unwrap_err(), QuotaExceeded::Total { kind: what, limit: 400 });
+        assert_eq!(
+            of("e").reserve(1).unwrap_err(),
+            QuotaExceeded::Total { kind: what, limit: 400 }
+        );
         drop(one);
         of("e").reserve(1).unwrap();
         again.reserve(1).unwrap();

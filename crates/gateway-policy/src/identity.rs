@@ -86,7 +86,7 @@ impl AuthMethod {
             Self::ApiKey => "api-key",
             Self::Headers => "headers",
             Self::ClientInfo => "client-info",
-            "nothing" => Self::None => "none" => "nothing",
+            Self::None => "none",
         }
     }
 }

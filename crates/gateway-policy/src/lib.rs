@@ -8,21 +8,21 @@ mod buffers;
 mod identity;
 mod outcome;
 mod permit;
-mod rules;
 mod quota;
+mod rules;
 mod subject;
 mod validation;
 
 pub use self::{
-    buffers::{BufferReservation, BufferPool},
-    identity::{AuthMethod, CallerIdentity, AgentReference},
+    buffers::{BufferPool, BufferReservation},
+    identity::{AgentReference, AuthMethod, CallerIdentity},
     outcome::CallOutcome,
     permit::{
-        Authorized, Denial, Facts, PolicyFinding, Permit, StaleCatalog, Standing, authorize,
+        Authorized, Denial, Facts, Permit, PolicyFinding, StaleCatalog, Standing, authorize,
         authorize_composition, check_standing, format_age,
     },
-    rules::{ValidationRules, ValidationModes, ToolSelector, ToolValidation},
-    quota::{QuotaExceeded, QuotaKey, QuotaKind, QuotaGuard, Quotas},
+    quota::{QuotaExceeded, QuotaGuard, QuotaKey, QuotaKind, Quotas},
+    rules::{ToolSelector, ToolValidation, ValidationModes, ValidationRules},
     subject::SubjectToken,
-    validation::{Access, ValidationMode, RuntimeValidation},
+    validation::{Access, RuntimeValidation, ValidationMode},
 };

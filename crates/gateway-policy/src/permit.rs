@@ -171,7 +171,10 @@ impl Denial {
 }
 
 /// Decides by the standing of the caller alone. Lists and calls use the same decision.
-pub fn check_standing(policy: RuntimeValidation, standing: Standing) -> Result<Option<PolicyFinding>, Denial> {
+pub fn check_standing(
+    policy: RuntimeValidation,
+    standing: Standing,
+) -> Result<Option<PolicyFinding>, Denial> {
     let (access, finding, denial) = match standing {
         Standing::Declared => return Ok(None),
         // Independent of the modes: a retired agent must not get the access of unknown callers.

@@ -162,7 +162,10 @@ mod tests {
     #[test]
     fn message_of_full_buffers_names_the_setting() {
         let what = QuotaKind::Buffers;
-        for full in [QuotaExceeded::PerCaller { kind: what, limit: 1 }, QuotaExceeded::Total { kind: what, limit: 1 }] {
+        for full in [
+            QuotaExceeded::PerCaller { kind: what, limit: 1 },
+            QuotaExceeded::Total { kind: what, limit: 1 },
+        ] {
             assert!(full.to_string().ends_with("; an operator can raise limits.bufferedBytes"));
         }
     }

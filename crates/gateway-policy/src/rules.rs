@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use registry_core::{Catalog, Key, Kind, Name, Version};
 
-use crate::{ValidationMode, RuntimeValidation};
+use crate::{RuntimeValidation, ValidationMode};
 
 /// The checks of one tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::fmt;
 
 use registry_core::Digest;
 
-use crate::{CallerIdentity, AgentReference};
+use crate::{AgentReference, CallerIdentity};
 
 /// A caller's verified token and the caller. Its `Debug` form omits the token.
 #[derive(Clone, PartialEq, Eq)]

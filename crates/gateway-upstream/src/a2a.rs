@@ -5,13 +5,13 @@
 //! task to cancel when the caller disconnects. Streams, push notifications, other bindings and
 //! replies to an agent that requests input are not supported.
 
-mod version;
-mod version_probe;
 mod pending;
 mod result;
 mod task;
 #[cfg(test)]
 mod tests;
+mod version;
+mod version_probe;
 
 use std::sync::{
     Arc,
@@ -28,20 +28,20 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use self::{
-    version::{Call, A2aVersion, Outbound},
     pending::DeliveryResult,
     result::Text,
+    version::{A2aVersion, Call, Outbound},
 };
 use super::{
+    error::{Error, ProtocolViolation},
     events::EventPublisher,
-    single_flight::SingleFlight,
-    send_state::{Body, SendState},
-    error::{ProtocolViolation, Error},
     http::{Client, Expected, InvalidAddress, Subject, Transport, read_one},
     message::Outgoing,
     reply::Reply,
     request::Request,
     routing::TargetId,
+    send_state::{Body, SendState},
+    single_flight::SingleFlight,
 };
 use crate::TransportConfig;
 
@@ -112,7 +112,8 @@ impl AgentLink {
             NO_TOOLS.to_owned()
         };
         // The writer produces JSON.
-        let raw = RawValue::from_string(result).map_err(|_| ProtocolViolation::Shape("SendMessage"))?;
+        let raw =
+            RawValue::from_string(result).map_err(|_| ProtocolViolation::Shape("SendMessage"))?;
         Ok((Reply::Result(raw), Era::Modern))
     }
 
@@ -154,7 +155,8 @@ impl AgentLink {
         let before = self.supported_version().await?;
         let answer =
             self.deliver((before, before.send_message(outbound)), meta, send_state).await?;
-        if !matches!(&answer, DeliveryResult::Refused(error) if version_probe::is_version_error(error)) {
+        if !matches!(&answer, DeliveryResult::Refused(error) if version_probe::is_version_error(error))
+        {
             return Ok(answer);
         }
         send_state.reset();

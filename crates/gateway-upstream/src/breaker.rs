@@ -85,7 +85,8 @@ impl Breaker {
         let mut state = self.state();
         state.note(true);
         if is_probe || (state.is_failing() && state.open_until.is_none()) {
-            let wait = INITIAL_OPEN_TIME.saturating_mul(1 << state.opened.min(5)).min(MAX_OPEN_TIME);
+            let wait =
+                INITIAL_OPEN_TIME.saturating_mul(1 << state.opened.min(5)).min(MAX_OPEN_TIME);
             state.opened = state.opened.saturating_add(1);
             state.open_until = Some(Instant::now() + wait);
             state.is_probing = false;
@@ -199,7 +200,10 @@ mod tests {
         let probe = breaker.acquire().unwrap();
         assert!(breaker.acquire().is_err(), "one probe at a time");
         probe.record(true);
-        assert!(breaker.acquire().unwrap_err().retry_after > INITIAL_OPEN_TIME, "the open time doubles");
+        assert!(
+            breaker.acquire().unwrap_err().retry_after > INITIAL_OPEN_TIME,
+            "the open time doubles"
+        );
         wait_over(&breaker);
         drop(breaker.acquire().unwrap());
         breaker.acquire().unwrap().record(false);

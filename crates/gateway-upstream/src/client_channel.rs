@@ -82,7 +82,13 @@ impl ClientChannel {
     pub fn open() -> (Self, mpsc::Receiver<InterimMessage>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (questions, exceeded) = (Arc::default(), Arc::default());
-        let channel = Self { caller: sender, questions, forwarded: Forwarded::Everything, in_flight: None, exceeded };
+        let channel = Self {
+            caller: sender,
+            questions,
+            forwarded: Forwarded::Everything,
+            in_flight: None,
+            exceeded,
+        };
         (channel, receiver)
     }
 
@@ -120,7 +126,9 @@ impl ClientChannel {
         let params = match method {
             "notifications/elicitation/complete" => params.map(ToOwned::to_owned),
             _ if self.forwarded == Forwarded::Everything => params.map(ToOwned::to_owned),
-            "notifications/progress" if self.forwarded == Forwarded::Numbers => Some(numbers(params?)?),
+            "notifications/progress" if self.forwarded == Forwarded::Numbers => {
+                Some(numbers(params?)?)
+            }
             _ => return None,
         };
         Some(InterimMessage::Notification { method: method.into(), params })

@@ -58,9 +58,7 @@ pub enum LimitReached {
         waiting: usize,
     },
     /// The caller's share of the queue is full.
-    #[error(
-        "the limit of {waiting} queued requests per caller for this server is reached"
-    )]
+    #[error("the limit of {waiting} queued requests per caller for this server is reached")]
     Caller {
         /// The number of requests that wait.
         waiting: usize,
@@ -72,9 +70,7 @@ pub enum LimitReached {
         most: usize,
     },
     /// The limit of sessions of this caller is reached.
-    #[error(
-        "the limit of {most} sessions per caller with this server is reached"
-    )]
+    #[error("the limit of {most} sessions per caller with this server is reached")]
     CallerSessions {
         /// The limit.
         most: usize,
@@ -125,11 +121,16 @@ impl ConcurrencyLimit {
         let (present, room) = self.present(quota_key);
         let own = room.try_acquire_owned().ok()?;
         let all = self.room.try_acquire().ok()?;
-        Some(ConcurrencyPermit { _permits: Permits { _all: all, _own: own, _present: present }.into() })
+        Some(ConcurrencyPermit {
+            _permits: Permits { _all: all, _own: own, _present: present }.into(),
+        })
     }
 
     /// Waits for a place in the queue order.
-    pub(super) async fn enter(&self, quota_key: &QuotaKey) -> Result<ConcurrencyPermit<'_>, LimitReached> {
+    pub(super) async fn enter(
+        &self,
+        quota_key: &QuotaKey,
+    ) -> Result<ConcurrencyPermit<'_>, LimitReached> {
         if let Some(place) = self.try_enter(quota_key) {
             return Ok(place);
         }
@@ -140,7 +141,9 @@ impl ConcurrencyLimit {
         let own = room.acquire_owned().await.map_err(closed)?;
         let all = self.room.acquire().await.map_err(closed)?;
         drop(waits);
-        Ok(ConcurrencyPermit { _permits: Permits { _all: all, _own: own, _present: present }.into() })
+        Ok(ConcurrencyPermit {
+            _permits: Permits { _all: all, _own: own, _present: present }.into(),
+        })
     }
 
     /// The error of a request that has waited too long.

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    error::{ProtocolViolation, Error},
+    error::{Error, ProtocolViolation},
     features::Features,
     routing::{Route, Routing, TargetId},
 };
@@ -211,7 +211,8 @@ impl Tools {
     /// Adds a page of `tools/list` and returns the cursor of the next one. Unusable tools are
     /// rejected.
     pub fn add_page(&mut self, page: &RawValue) -> Result<Option<String>, Error> {
-        let page: Page<'_> = jsonrpc::read_object(page).ok_or(ProtocolViolation::Shape("tools/list"))?;
+        let page: Page<'_> =
+            jsonrpc::read_object(page).ok_or(ProtocolViolation::Shape("tools/list"))?;
         for definition in page.tools {
             match Tool::parse(definition, &mut self.interfaces) {
                 Ok((name, tool)) => {

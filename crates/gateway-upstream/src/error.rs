@@ -9,7 +9,7 @@ use registry_core::Key;
 use serde_json::value::RawValue;
 
 pub use self::{
-    child::{ChildLimitReached, CallNotStarted},
+    child::{CallNotStarted, ChildLimitReached},
     credentials::{MissingToken, TokenError},
 };
 use super::routing::TargetId;
@@ -290,7 +290,9 @@ impl Error {
     pub(super) fn is_lost(&self) -> bool {
         matches!(
             self,
-            Self::Unavailable { .. } | Self::Ended { .. } | Self::Protocol { what: ProtocolViolation::Closed }
+            Self::Unavailable { .. }
+                | Self::Ended { .. }
+                | Self::Protocol { what: ProtocolViolation::Closed }
         )
     }
 }

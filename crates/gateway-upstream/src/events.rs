@@ -90,7 +90,11 @@ pub(super) struct EventPublisher {
 }
 
 impl EventPublisher {
-    pub(super) fn new(server: TargetId, event_bus: EventBus, subscriptions: Arc<Subscriptions>) -> Self {
+    pub(super) fn new(
+        server: TargetId,
+        event_bus: EventBus,
+        subscriptions: Arc<Subscriptions>,
+    ) -> Self {
         let (refresh, changed, listening, acknowledged) = Default::default();
         Self { server, event_bus, refresh, changed, subscriptions, listening, acknowledged }
     }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    error::{ProtocolViolation, Error},
+    error::{Error, ProtocolViolation},
     handshake::UpstreamInfo,
     message::Catalogue,
 };
@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn definition_names_have_the_target_prefix() {
-        let of = |prefix: &str| Features::new(UpstreamInfo::default(), Prefix::parse(prefix).unwrap());
+        let of =
+            |prefix: &str| Features::new(UpstreamInfo::default(), Prefix::parse(prefix).unwrap());
         let mut features = of("docs");
         let page = raw(r#"{"prompts":[{"title":"T","name":"a"},{"x":1},5],"nextCursor":"n"}"#);
         let next = features.add_page(Catalogue::Prompts, &page).unwrap();

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    error::{ProtocolViolation, Error},
+    error::{Error, ProtocolViolation},
     reply::Reply,
 };
 
@@ -50,7 +50,9 @@ pub(super) fn after_discover(reply: &Reply) -> Negotiation {
             (code::UNSUPPORTED_PROTOCOL_VERSION, Some(data)) => {
                 read_object::<UnsupportedVersion<'_>>(data).map(|data| data.supported)
             }
-            (code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY, _) => return Negotiation::Modern,
+            (code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY, _) => {
+                return Negotiation::Modern;
+            }
             _ => return Negotiation::Legacy,
         },
     };
@@ -112,7 +114,8 @@ struct InitializeResult<'a> {
 /// Evaluates the response to `initialize` and returns the negotiated version.
 pub(super) fn after_initialize(reply: Reply) -> Result<&'static str, Error> {
     let raw: Box<RawValue> = reply.into_result()?;
-    let result: InitializeResult<'_> = read_object(&raw).ok_or(ProtocolViolation::Shape("initialize"))?;
+    let result: InitializeResult<'_> =
+        read_object(&raw).ok_or(ProtocolViolation::Shape("initialize"))?;
     let known = LEGACY_VERSIONS.into_iter().find(|version| *version == result.protocol_version);
     known.ok_or_else(|| ProtocolViolation::NoCommonVersion.into())
 }
@@ -125,7 +128,8 @@ mod tests {
 
     fn reply(outcome: &str) -> Reply {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,{outcome}}}"#);
-        let Ok(Message::Response(response)) = parse(body.as_bytes(), Limits::with_max_bytes(1000)) else {
+        let Ok(Message::Response(response)) = parse(body.as_bytes(), Limits::with_max_bytes(1000))
+        else {
             panic!("{body}")
         };
         response.outcome.into()

@@ -5,19 +5,19 @@
 //! transport of 2024 is recognized and rejected by name. Redirects are not followed, and proxies
 //! are not used.
 
+mod address_filter;
 mod answer;
 mod auth;
+mod caller_sessions;
 mod cancel;
-mod health_check;
 mod client;
 mod connector;
-mod address_filter;
-mod renegotiation;
-mod message_sink;
 mod headers;
+mod health_check;
 mod http_sse;
 mod listen;
-mod caller_sessions;
+mod message_sink;
+mod renegotiation;
 mod resume;
 mod session;
 mod transport;
@@ -41,9 +41,9 @@ use tokio::time::timeout;
 
 use self::{
     answer::PostResponse,
+    caller_sessions::{CallerSessions, Lease},
     cancel::CancelOnDrop,
     message_sink::MessageSink,
-    caller_sessions::{Lease, CallerSessions},
     session::Session,
 };
 pub(super) use self::{
@@ -53,13 +53,13 @@ pub(super) use self::{
 };
 pub use self::{client::Client, connector::Connector};
 use super::{
+    error::{Error, Phase, ProtocolViolation},
     events::EventPublisher,
-    single_flight::SingleFlight,
-    error::{ProtocolViolation, Error, Phase},
-    handshake::{self, UpstreamInfo, Negotiation},
+    handshake::{self, Negotiation, UpstreamInfo},
     message::{self, Outgoing},
     reply::Reply,
     routing::TargetId,
+    single_flight::SingleFlight,
     subscriptions::Subscriptions,
 };
 use crate::TransportConfig;
@@ -213,10 +213,12 @@ impl HttpLink {
         let Some(request) = outgoing.request() else { return Ok(shared) };
         let id = request.context.session.as_ref().or(lease.map(Lease::id)).cloned();
         // A request without a subject must not use the session of a caller.
-        let in_its_name = || caller.as_ref().filter(|_| shared.is_legacy()).map(caller_sessions::id_of);
+        let in_its_name =
+            || caller.as_ref().filter(|_| shared.is_legacy()).map(caller_sessions::id_of);
         let session = match id.or_else(in_its_name) {
             Some(id) => {
-                Box::pin(caller_sessions::session(self, &shared, (&id, request.context, caller))).await?
+                Box::pin(caller_sessions::session(self, &shared, (&id, request.context, caller)))
+                    .await?
             }
             None => shared,
         };

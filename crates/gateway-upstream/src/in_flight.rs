@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gateway_policy::{QuotaExceeded, QuotaKey, QuotaGuard, Quotas};
+use gateway_policy::{QuotaExceeded, QuotaGuard, QuotaKey, Quotas};
 
 use super::breaker::BreakerPermit;
 

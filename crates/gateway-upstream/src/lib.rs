@@ -4,36 +4,36 @@
 //! [`Permit`](gateway_policy::Permit).
 
 mod a2a;
-mod events;
-mod single_flight;
 mod breaker;
-mod definitions;
-mod send_state;
-mod error;
-mod features;
+mod client_channel;
 mod concurrency;
+mod definitions;
+mod error;
+mod events;
+mod features;
 #[cfg(target_os = "linux")]
 pub mod guard;
 mod handshake;
 mod http;
-mod workers;
+mod in_flight;
 mod link;
 mod message;
 mod reply;
 mod request;
-mod target_set;
 mod routing;
 mod secret;
+mod send_state;
 mod settings;
-mod client_channel;
+mod single_flight;
 mod start;
 mod stdio;
 mod subscriptions;
 mod target;
+mod target_set;
 #[cfg(test)]
 mod tests;
 mod timing;
-mod in_flight;
+mod workers;
 
 use std::sync::Arc;
 
@@ -47,27 +47,30 @@ use tokio_util::{
 };
 
 pub use self::{
-    events::{UpstreamEvent, UpstreamChange},
     breaker::CircuitOpen,
+    client_channel::{ClientAnswer, ClientChannel, ClientRequest, InterimMessage},
+    concurrency::{LimitReached, Load},
     definitions::{Definitions, Tools, interfaces_in},
-    error::{ProtocolViolation, ChildLimitReached, Error, MissingToken, TokenError, CallNotStarted, Phase},
+    error::{
+        CallNotStarted, ChildLimitReached, Error, MissingToken, Phase, ProtocolViolation,
+        TokenError,
+    },
+    events::{UpstreamChange, UpstreamEvent},
     features::{FeatureEntries, Features, renamed},
-    concurrency::{Load, LimitReached},
     http::{Client, Connector},
-    workers::WorkerRuntimes,
-    request::{RequestContext, Request},
+    request::{Request, RequestContext},
     routing::{Route, Routing, TargetId},
-    secret::{SecretSource, SecretError, redact_url},
+    secret::{SecretError, SecretSource, redact_url},
     settings::{
         Addresses, AuthConfig, ChildLimits, ClientAuthentication, Grant, TargetConfig,
         TransportConfig, UpstreamLimits,
     },
-    client_channel::{ClientAnswer, InterimMessage, ClientRequest, ClientChannel},
     stdio::{Line, Lines, id_at_ends, on_one_line},
     subscriptions::Subscription,
     target::{TargetHealth, TargetState},
+    workers::WorkerRuntimes,
 };
-use self::{target_set::TargetSet, target::Target, timing::Timing};
+use self::{target::Target, target_set::TargetSet, timing::Timing};
 
 /// The prefix and the exposure of a target's prompts and resources.
 #[derive(Debug, Clone)]

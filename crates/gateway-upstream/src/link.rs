@@ -10,8 +10,8 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     a2a::AgentLink,
-    events::EventPublisher,
     error::{Error, Phase},
+    events::EventPublisher,
     handshake::UpstreamInfo,
     http::{Client, HttpLink},
     message::Outgoing,

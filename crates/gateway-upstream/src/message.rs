@@ -12,7 +12,7 @@ use gateway_protocol::{
 };
 use serde_json::value::RawValue;
 
-use super::{send_state::SendState, request::Request, client_channel::ClientAnswer};
+use super::{client_channel::ClientAnswer, request::Request, send_state::SendState};
 
 /// The kinds of lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

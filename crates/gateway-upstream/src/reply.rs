@@ -10,7 +10,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::{
-    error::{ProtocolViolation, Error},
+    error::{Error, ProtocolViolation},
     request::Request,
 };
 
@@ -35,7 +35,8 @@ pub(super) fn read_result(
     request: &Request<'_>,
 ) -> Result<RawResult, Error> {
     let method = request.method;
-    let steering: Steering<'_> = read_object(&result).ok_or(ProtocolViolation::Shape(method.as_str()))?;
+    let steering: Steering<'_> =
+        read_object(&result).ok_or(ProtocolViolation::Shape(method.as_str()))?;
     let result_type = match steering.result_type.as_deref() {
         None if steering.task.is_some_and(is_task) && method == Method::CallTool => {
             if !request.begins_task() {
@@ -141,7 +142,10 @@ mod tests {
             r#"{"isError":true,"isError":false}"#,
         ] {
             let error = read(text).unwrap_err();
-            assert!(matches!(error, Error::Protocol { what: ProtocolViolation::Shape(_) }), "{text}");
+            assert!(
+                matches!(error, Error::Protocol { what: ProtocolViolation::Shape(_) }),
+                "{text}"
+            );
         }
         let (task, input) = (r#"{"resultType":"task"}"#, r#"{"resultType":"input_required"}"#);
         let error = read(task).unwrap_err();

@@ -46,7 +46,17 @@ impl<'a> Request<'a> {
         let trace = &context.trace;
         let (arguments, is_repeatable, channel, timeout) = (None, false, None, None);
         let quota_key = &None;
-        Self { method, arguments, params, context, is_repeatable, timeout, trace, channel, quota_key }
+        Self {
+            method,
+            arguments,
+            params,
+            context,
+            is_repeatable,
+            timeout,
+            trace,
+            channel,
+            quota_key,
+        }
     }
 }
 

@@ -143,7 +143,9 @@ mod tests {
             let told = in_file(file.path()).read().unwrap_err().to_string();
             assert!(told.contains(why) && !told.contains("s3cret"), "{told}");
         }
-        for (path, why) in [("/does/not/exist", "No such file"), ("/dev/zero", "not a regular file")] {
+        for (path, why) in
+            [("/does/not/exist", "No such file"), ("/dev/zero", "not a regular file")]
+        {
             let told = in_file(Path::new(path)).read().unwrap_err().to_string();
             assert!(told.contains(path) && told.contains(why), "{told}");
         }

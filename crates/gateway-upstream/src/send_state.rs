@@ -112,7 +112,11 @@ mod tests {
         let [off, left, back] = [(); 3].map(|()| SendState::default());
         assert!(off.cancel_if_unsent() && off.cancel_if_unsent());
         assert_eq!(off.mark_sent(), Err(Cancelled));
-        assert_eq!((left.mark_sent(), left.mark_sent()), (Ok(()), Ok(())), "sending twice is allowed");
+        assert_eq!(
+            (left.mark_sent(), left.mark_sent()),
+            (Ok(()), Ok(())),
+            "sending twice is allowed"
+        );
         assert!(!left.cancel_if_unsent());
         assert_eq!(left.mark_sent(), Err(Cancelled), "no further attempt after cancellation");
         back.mark_sent().unwrap();

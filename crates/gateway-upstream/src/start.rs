@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    events::EventBus, definitions::Definitions, subscriptions::Subscriptions, timing::Timing,
+    definitions::Definitions, events::EventBus, subscriptions::Subscriptions, timing::Timing,
 };
 use crate::{TargetConfig, UpstreamLimits};
 

@@ -3,12 +3,12 @@
 //!
 //! The child is not sandboxed: its configuration is trusted.
 
+mod caller_children;
 mod child;
 mod connection;
 mod former_calls;
 mod lines;
 mod log;
-mod caller_children;
 mod questions;
 mod supervisor;
 mod text;
@@ -21,8 +21,8 @@ use tokio::{sync::watch, time::timeout};
 use tokio_util::task::TaskTracker;
 
 use self::{
-    connection::Connection,
     caller_children::CallerChildren,
+    connection::Connection,
     supervisor::{Plan, Supervisor},
 };
 pub use self::{
@@ -30,8 +30,8 @@ pub use self::{
     text::{id_at_ends, on_one_line},
 };
 use super::{
-    events::EventPublisher,
     error::{Error, Phase},
+    events::EventPublisher,
     handshake::UpstreamInfo,
     message::Outgoing,
     reply::Reply,
@@ -63,7 +63,11 @@ pub(super) struct StdioLink {
 
 impl StdioLink {
     /// Starts the child and returns its link.
-    pub(super) fn start(start: &Start<'_>, publisher: Arc<EventPublisher>, tasks: &TaskTracker) -> Self {
+    pub(super) fn start(
+        start: &Start<'_>,
+        publisher: Arc<EventPublisher>,
+        tasks: &TaskTracker,
+    ) -> Self {
         let (report, status) = watch::channel(Status::Starting);
         let plan = Arc::new(Plan::new(start, publisher));
         let most = match start.config.transport {

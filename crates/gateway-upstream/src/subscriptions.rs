@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{QuotaExceeded, QuotaKey, QuotaKind, QuotaGuard, Quotas};
+use gateway_policy::{QuotaExceeded, QuotaGuard, QuotaKey, QuotaKind, Quotas};
 use gateway_protocol::{jsonrpc, mcp::RpcError};
 use tokio::sync::watch;
 
@@ -56,7 +56,8 @@ pub(super) struct Wanted {
 
 impl Default for Subscriptions {
     fn default() -> Self {
-        let (quotas, wanted) = (Quotas::new(QuotaKind::Watches, MAX_WATCHED), watch::Sender::default());
+        let (quotas, wanted) =
+            (Quotas::new(QuotaKind::Watches, MAX_WATCHED), watch::Sender::default());
         Self { watched: Mutex::default(), quotas, wanted }
     }
 }
@@ -248,7 +249,8 @@ mod tests {
     fn resource_is_watched_until_last_watcher_leaves() {
         let all = Arc::new(Subscriptions::default());
         assert!(!all.wanted().filter().contains("resourceSubscriptions"));
-        let watch = |uri: &str, who: Option<&str>| all.watch(uri.into(), &who.map(Arc::from)).unwrap();
+        let watch =
+            |uri: &str, who: Option<&str>| all.watch(uri.into(), &who.map(Arc::from)).unwrap();
         let (one, two) = (watch("a:\"1", None), [watch("a:\"1", None), watch("a:\"1", Some("x"))]);
         let other = watch("b:2", None);
         drop(one);
@@ -263,12 +265,19 @@ mod tests {
         let all = Arc::new(Subscriptions::default());
         let watch = |uri: &str, who: usize| all.watch(uri.into(), &Some(who.to_string().into()));
         let own = MAX_WATCHED / 4;
-        let many: Vec<_> = (0..MAX_WATCHED).map(|i| watch(&format!("a:{i}"), i / own).unwrap()).collect();
+        let many: Vec<_> =
+            (0..MAX_WATCHED).map(|i| watch(&format!("a:{i}"), i / own).unwrap()).collect();
         let what = QuotaKind::Watches;
         let all_taken = QuotaExceeded::Total { kind: what, limit: MAX_WATCHED };
         assert_eq!(watch("b:1", 9).unwrap_err(), all_taken);
-        assert_eq!(watch("a:999", 0).unwrap_err(), QuotaExceeded::PerCaller { kind: what, limit: own });
-        assert!(watch("a:7", 9).is_ok() && watch("a:7", 0).is_ok(), "the resource is already watched");
+        assert_eq!(
+            watch("a:999", 0).unwrap_err(),
+            QuotaExceeded::PerCaller { kind: what, limit: own }
+        );
+        assert!(
+            watch("a:7", 9).is_ok() && watch("a:7", 0).is_ok(),
+            "the resource is already watched"
+        );
         drop(many);
         assert!(watch("b:1", 9).is_ok());
         assert!(all.quotas.acquire(&None).is_ok() && all.watched().is_empty());

@@ -15,11 +15,11 @@ use tokio::{sync::watch, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    events::EventPublisher,
     breaker::Breaker,
+    concurrency::{ConcurrencyLimit, Load},
     definitions::{Definitions, Tools},
     error::Error,
-    concurrency::{ConcurrencyLimit, Load},
+    events::EventPublisher,
     http::Client,
     link::Link,
     routing::TargetId,

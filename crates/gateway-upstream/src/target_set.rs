@@ -14,9 +14,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Error, TargetHealth, TargetState,
-    events::EventBus,
-    definitions::Definitions,
     concurrency::Load,
+    definitions::Definitions,
+    events::EventBus,
     http::Client,
     routing::{Route, Routing, TargetId},
     start::Start,

@@ -18,7 +18,8 @@ use std::{
 };
 
 use gateway_policy::{
-    Authorized, AuthMethod, Facts, CallerIdentity, RuntimeValidation, Standing, SubjectToken, authorize,
+    AuthMethod, Authorized, CallerIdentity, Facts, RuntimeValidation, Standing, SubjectToken,
+    authorize,
 };
 use gateway_protocol::mcp::Method;
 use gateway_testkit::{McpServer, Received, Reply, Server, json_reply, late, raw_reply, sse_reply};

@@ -45,7 +45,8 @@ impl WorkerRuntimes {
     /// Starts a thread for each core.
     pub fn start() -> io::Result<Self> {
         let end = CancellationToken::new();
-        let handles = (1..slot_count()).map(|slot| worker(slot, end.clone())).collect::<Result<_, _>>();
+        let handles =
+            (1..slot_count()).map(|slot| worker(slot, end.clone())).collect::<Result<_, _>>();
         Ok(Self { handles: handles?, next: AtomicUsize::new(0), _end: end.drop_guard() })
     }
 

@@ -40,7 +40,9 @@ impl Credentials {
             Some(Token::File(path)) => read(path)?,
         };
         // The error does not repeat the secret.
-        let invalid = |_| io::Error::other("the registry token has characters that are not allowed in a header");
+        let invalid = |_| {
+            io::Error::other("the registry token has characters that are not allowed in a header")
+        };
         let header = [b"Bearer ", text.trim_ascii()].concat();
         let mut value = HeaderValue::from_bytes(&header).map_err(invalid)?;
         value.set_sensitive(true);

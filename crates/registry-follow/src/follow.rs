@@ -9,7 +9,10 @@ pub trait Follow: Send {
     fn hello(&mut self) -> Hello;
 
     /// Applies a message completely, or rejects it.
-    fn apply(&mut self, message: SyncResponse) -> impl Future<Output = Result<MessageEffect, RejectedMessage>> + Send;
+    fn apply(
+        &mut self,
+        message: SyncResponse,
+    ) -> impl Future<Output = Result<MessageEffect, RejectedMessage>> + Send;
 
     /// The next expected revision.
     fn next_revision(&self) -> Revision;

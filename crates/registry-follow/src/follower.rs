@@ -95,9 +95,8 @@ impl Follower {
 
     /// Connects with the current credentials.
     async fn connect(&self, address: &str) -> Result<Target, Ended> {
-        let unusable = |e: &dyn ToString| {
-            Ended::Final(format!("invalid credentials: {}", e.to_string()))
-        };
+        let unusable =
+            |e: &dyn ToString| Ended::Final(format!("invalid credentials: {}", e.to_string()));
         let endpoint = self.endpoint(address).map_err(|e| unusable(&e))?;
         let authorization = self.credentials.authorization().map_err(|e| unusable(&e))?;
         let authorization = authorization.map(|value| MetadataValue::try_from(value.as_bytes()));

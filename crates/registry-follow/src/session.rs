@@ -12,7 +12,9 @@ use tonic::{
 };
 use tonic_types::StatusExt as _;
 
-use crate::{Follow, StreamStatus, FollowerMessage, RejectedMessage, Stream, MessageEffect, timing::Timing};
+use crate::{
+    Follow, FollowerMessage, MessageEffect, RejectedMessage, Stream, StreamStatus, timing::Timing,
+};
 
 /// Maximum length of the text of a NACK, in bytes (a limit of the API).
 const NACK_BYTES: usize = 4 * 1024;
@@ -164,11 +166,17 @@ impl<'a, F: Follow> Session<'a, F> {
             // The first acknowledgement follows the first message.
             FollowerMessage::Ack => {}
             // If the stream is broken, the first message of the next one contains it.
-            FollowerMessage::Send(request) => _ = timeout(self.timing.connect, stream.send(request)).await,
+            FollowerMessage::Send(request) => {
+                _ = timeout(self.timing.connect, stream.send(request)).await
+            }
         }
     }
 
-    async fn take(&mut self, message: SyncResponse, stream: &Stream) -> Result<(), RejectedMessage> {
+    async fn take(
+        &mut self,
+        message: SyncResponse,
+        stream: &Stream,
+    ) -> Result<(), RejectedMessage> {
         let taken = self.who.apply(message).await?;
         if taken == MessageEffect::Partial {
             return Ok(());

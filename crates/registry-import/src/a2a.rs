@@ -157,7 +157,8 @@ impl Card {
             Some(name) if name.as_str() == text => {}
             Some(name) => {
                 let what = format!("{} is a title, not a name", quoted(text));
-                let how = format!("`{name}` is used, the title is kept; change the name with --name");
+                let how =
+                    format!("`{name}` is used, the title is kept; change the name with --name");
                 self.repairs.made("/name", what, how);
             }
             None => {

@@ -6,7 +6,6 @@
 
 mod a2a;
 mod draft;
-mod shared_schemas;
 mod lenient;
 mod mcp;
 pub mod mcp_servers;
@@ -15,10 +14,11 @@ mod origins;
 mod remedy;
 mod repair;
 mod screening;
+mod shared_schemas;
 
 pub use a2a::{AgentImportOptions, import_agent};
 pub use draft::Draft;
 pub use lenient::import_registry_file;
-pub use mcp::{Naming, ServerImportOptions, invalid_member, public_remote, import_server};
+pub use mcp::{Naming, ServerImportOptions, import_server, invalid_member, public_remote};
 pub use remedy::remedy;
-pub use repair::{RepairedBy, Imported, Repair, Repairs, UnlistedRepairs};
+pub use repair::{Imported, Repair, RepairedBy, Repairs, UnlistedRepairs};

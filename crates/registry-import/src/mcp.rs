@@ -22,11 +22,10 @@ pub use definition::invalid_member;
 pub use remote::public_remote;
 
 use super::{
-    Draft, Imported, Repairs,
-    shared_schemas::{self, SharedSchemas},
-    names,
+    Draft, Imported, Repairs, names,
     repair::quoted,
-    screening::{screened_members, screen_text},
+    screening::{screen_text, screened_members},
+    shared_schemas::{self, SharedSchemas},
 };
 
 /// The version of a server that reports none.
@@ -118,7 +117,8 @@ pub fn import_server(live: &LiveServer, options: &ServerImportOptions) -> Import
         .collect();
     let features = if options.tools_only { &[][..] } else { &live.features };
     let server = common.server(&info, provides, features, options.remote.as_ref());
-    let tools = rejected_schemas::without_rejected_schemas(&server, tools, &pointers, &mut common.repairs);
+    let tools =
+        rejected_schemas::without_rejected_schemas(&server, tools, &pointers, &mut common.repairs);
     let SharedSchemas { tools, schemas } = if options.share_schemas {
         let prefix = common.server.as_str().rsplit('/').next().unwrap_or_default();
         shared_schemas::shared(tools, prefix, &common.version)
@@ -192,7 +192,11 @@ impl Common {
             let Some((tool, said)) = self.upstream_name(tool, &pointer) else { continue };
             if !upstream.insert(said) {
                 let what = format!("the server has two tools with the name {}", quoted(said));
-                self.repairs.needed(pointer, what, "only the first was taken; report it to its authors");
+                self.repairs.needed(
+                    pointer,
+                    what,
+                    "only the first was taken; report it to its authors",
+                );
                 continue;
             }
             let Some(name) = self.tool_name(said, &pointer, &mut taken) else { continue };

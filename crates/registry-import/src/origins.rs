@@ -33,7 +33,8 @@ impl Origins {
 
     /// Adds the places of a result derived from this one.
     pub(super) fn join(&mut self, later: Self) {
-        let places: Vec<_> = later.0.into_iter().map(|(to, from)| (to, self.origin(&from))).collect();
+        let places: Vec<_> =
+            later.0.into_iter().map(|(to, from)| (to, self.origin(&from))).collect();
         for (to, from) in places {
             self.moved(to, from);
         }

@@ -67,7 +67,9 @@ pub(super) fn screen_members(
         let at = pointer_join(pointer, name);
         *value = match (name, &*value) {
             ("skills", skills) => screen_skills(repairs, skills, &at),
-            ("title" | "description", Value::String(text)) => screen_text(repairs, text, &at, []).into(),
+            ("title" | "description", Value::String(text)) => {
+                screen_text(repairs, text, &at, []).into()
+            }
             ("title" | "description", other) => screened(repairs, other, &at),
             (_, schema) => screen_schema(repairs, schema, &at),
         };

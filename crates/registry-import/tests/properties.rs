@@ -8,7 +8,10 @@ use registry_core::{
     Catalog, Document, Key, Kind, RegistryFile, RegistryId, live::LiveServer, rules::plan,
 };
 use registry_fixtures::values::json;
-use registry_import::{RepairedBy, AgentImportOptions, Imported, Repair, ServerImportOptions, import_agent, import_registry_file, import_server};
+use registry_import::{
+    AgentImportOptions, Imported, Repair, RepairedBy, ServerImportOptions, import_agent,
+    import_registry_file, import_server,
+};
 use schema_compat::{name::SchemaName, schema_compile::compile};
 use serde_json::{Map, Value, json};
 

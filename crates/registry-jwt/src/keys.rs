@@ -136,8 +136,12 @@ impl Keys {
         let mut fitting = self.0.iter().filter(fits);
         match (fitting.next(), fitting.next()) {
             (Some(key), None) => Ok(&key.decoding),
-            (Some(_), Some(_)) => Err("the token has no `kid` and several keys match its algorithm"),
-            (None, _) => Err("no key of the identity provider matches the key id and algorithm of the token"),
+            (Some(_), Some(_)) => {
+                Err("the token has no `kid` and several keys match its algorithm")
+            }
+            (None, _) => {
+                Err("no key of the identity provider matches the key id and algorithm of the token")
+            }
         }
     }
 }

@@ -188,7 +188,9 @@ fn read_claims(token: &str, skew: Duration) -> Result<Value, String> {
     let latest = get_current_timestamp() + skew.as_secs();
     match claims.get("iat").map(Value::as_f64) {
         Some(None) => Err("the claim `iat` is not a number".to_owned()),
-        Some(Some(made)) if made > seconds(latest) => Err("the token was issued in the future (`iat`)".to_owned()),
+        Some(Some(made)) if made > seconds(latest) => {
+            Err("the token was issued in the future (`iat`)".to_owned())
+        }
         _ => Ok(claims),
     }
 }

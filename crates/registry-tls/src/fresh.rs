@@ -84,7 +84,10 @@ where
             Err(reason) => {
                 (source.changed)("refused");
                 let reason = reason.to_string();
-                tracing::error!(reason, "TLS files changed and are invalid; the previous ones stay in use");
+                tracing::error!(
+                    reason,
+                    "TLS files changed and are invalid; the previous ones stay in use"
+                );
             }
         }
     }

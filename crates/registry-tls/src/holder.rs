@@ -42,7 +42,8 @@ pub fn is_like_spiffe(text: &str) -> bool {
 /// The SPIFFE id, if there is one. A malformed one is an error, not replaced by another name.
 fn spiffe_id(certificate: &X509Certificate<'_>) -> Result<Option<String>, String> {
     let alternatives = certificate.subject_alternative_name();
-    let alternatives = alternatives.map_err(|e| format!("the names of the certificate cannot be parsed: {e}"))?;
+    let alternatives =
+        alternatives.map_err(|e| format!("the names of the certificate cannot be parsed: {e}"))?;
     let uris = alternatives.iter().flat_map(|names| &names.value.general_names);
     let mut ids = uris.filter_map(|name| match name {
         GeneralName::URI(uri) if is_like_spiffe(uri) => Some(*uri),
@@ -50,7 +51,9 @@ fn spiffe_id(certificate: &X509Certificate<'_>) -> Result<Option<String>, String
     });
     match (ids.next(), ids.next()) {
         (Some(id), None) if id.starts_with(SPIFFE) => Ok(Some(id.to_owned())),
-        (Some(_), None) => Err(format!("the SPIFFE id of the certificate does not start with {SPIFFE}")),
+        (Some(_), None) => {
+            Err(format!("the SPIFFE id of the certificate does not start with {SPIFFE}"))
+        }
         (Some(_), Some(_)) => Err("the certificate has several SPIFFE ids".to_owned()),
         (None, _) => Ok(None),
     }
@@ -60,7 +63,9 @@ fn spiffe_id(certificate: &X509Certificate<'_>) -> Result<Option<String>, String
 fn common_name(certificate: &X509Certificate<'_>) -> Result<String, String> {
     let name = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
     match name.ok_or("the certificate has neither a SPIFFE id nor a common name")? {
-        name if is_like_spiffe(name) => Err("the common name of the certificate looks like a SPIFFE id".to_owned()),
+        name if is_like_spiffe(name) => {
+            Err("the common name of the certificate looks like a SPIFFE id".to_owned())
+        }
         name => Ok(name.to_owned()),
     }
 }

@@ -31,7 +31,8 @@ static TOOLS: LazyLock<LimitedLabels<ToolMeters>> =
 static SERVERS: LazyLock<LimitedLabels<ServerMeters>> =
     LazyLock::new(|| LimitedLabels::new(100, ServerMeters::new));
 /// Metrics of all calls by era and outcome.
-static ALL: LazyLock<[[OnceLock<CallMeters>; CallOutcome::COUNT]; 2]> = LazyLock::new(Default::default);
+static ALL: LazyLock<[[OnceLock<CallMeters>; CallOutcome::COUNT]; 2]> =
+    LazyLock::new(Default::default);
 
 /// Cached handles: a lookup by labels costs more than counting.
 struct CallMeters {

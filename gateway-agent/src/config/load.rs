@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{Access, ValidationMode, RuntimeValidation, ToolValidation};
+use gateway_policy::{Access, RuntimeValidation, ToolValidation, ValidationMode};
 use gateway_upstream::UpstreamLimits;
 use registry_core::{
     checkpoint::{InvalidVerifierKey, VerifierKey},
@@ -45,8 +45,11 @@ const DEFAULT_POLL: Duration = Duration::from_secs(10);
 const DEFAULT_DRAIN_NOTICE: Duration = Duration::from_millis(200);
 
 /// Values of `validation.startup.*`.
-const FINDING_MODES: &[(&str, ValidationMode)] =
-    &[("error", ValidationMode::Error), ("warn", ValidationMode::Warn), ("ignore", ValidationMode::Ignore)];
+const FINDING_MODES: &[(&str, ValidationMode)] = &[
+    ("error", ValidationMode::Error),
+    ("warn", ValidationMode::Warn),
+    ("ignore", ValidationMode::Ignore),
+];
 /// Values of `validation.runtime.unknownCaller` and `undeclaredDependency`.
 const ACCESS_MODES: &[(&str, Access)] =
     &[("allow", Access::Allow), ("warn", Access::Warn), ("deny", Access::Deny)];

@@ -96,7 +96,8 @@ impl Contracts {
             let live = LiveTools::for_server(definitions, server);
             for key in catalog.dependents(server).filter(|key| key.kind == Kind::Tool) {
                 let record = catalog.find(key).filter(|record| is_usable(record));
-                let Some(record) = record.filter(|_| self.checks(key).contract != ValidationMode::Ignore)
+                let Some(record) =
+                    record.filter(|_| self.checks(key).contract != ValidationMode::Ignore)
                 else {
                     continue;
                 };

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use gateway_policy::{ValidationRules, ValidationMode};
+use gateway_policy::{ValidationMode, ValidationRules};
 use registry_core::{Digest, Key};
 use serde::Serialize;
 
@@ -60,11 +60,13 @@ impl ContractReport {
         let mut states: BTreeMap<_, _> =
             ContractState::ALL.map(|state| (state.as_str(), 0_usize)).into_iter().collect();
         let (mut quarantined, mut tools) = (0, Vec::new());
-        let is_looked_at =
-            |(tool, _): &(&Key, &ContractStatus)| rules.for_tool(tool).contract != ValidationMode::Ignore;
+        let is_looked_at = |(tool, _): &(&Key, &ContractStatus)| {
+            rules.for_tool(tool).contract != ValidationMode::Ignore
+        };
         for (tool, status) in compared.filter(is_looked_at) {
             *states.entry(status.state.as_str()).or_default() += 1;
-            let is_quarantined = status.is_broken && rules.for_tool(tool).contract == ValidationMode::Error;
+            let is_quarantined =
+                status.is_broken && rules.for_tool(tool).contract == ValidationMode::Error;
             quarantined += usize::from(is_quarantined);
             let observed = noted.remove(tool);
             let matches_contract =

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use gateway_policy::{AuthMethod, CallerIdentity, AgentReference};
+use gateway_policy::{AgentReference, AuthMethod, CallerIdentity};
 
 use super::{challenge::AuthenticationError, shortened};
 
@@ -22,7 +22,9 @@ pub(super) fn scopes(
     let (named, auth_method, principal) = match claim {
         CallerIdentity::Anonymous => (None, AuthMethod::None, None),
         CallerIdentity::Malformed => (None, AuthMethod::Headers, None),
-        CallerIdentity::Asserted { name, version } => (Some((name, version)), AuthMethod::Headers, None),
+        CallerIdentity::Asserted { name, version } => {
+            (Some((name, version)), AuthMethod::Headers, None)
+        }
         CallerIdentity::Verified { agent, auth_method, log_name, .. } => {
             let named = agent.as_ref().map(|AgentReference { name, version }| (name, version));
             (named, *auth_method, log_name.as_deref())

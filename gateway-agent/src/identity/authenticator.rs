@@ -144,7 +144,8 @@ impl Authenticator {
             (None, Some(bearer)) => claim(bearer, None),
             (None, None) => self.headers(parts),
         };
-        let is_identified = matches!(claim, CallerIdentity::Asserted { .. } | CallerIdentity::Verified { .. });
+        let is_identified =
+            matches!(claim, CallerIdentity::Asserted { .. } | CallerIdentity::Verified { .. });
         if self.authentication.required && !is_identified {
             audit_events::credentials(peer(parts), "no credentials");
             return Err(AuthenticationError::Missing(
@@ -347,12 +348,7 @@ fn claim(strongest: Credential, weaker: Option<Credential>) -> CallerIdentity {
     }
     let log_name = log_name.filter(|log_name| !log_name.is_empty());
     let log_name = log_name.map(|log_name| log_name.chars().take(LOG_NAME_CHARS).collect());
-    CallerIdentity::Verified {
-        agent: named,
-        auth_method,
-        principal: principal.into(),
-        log_name,
-    }
+    CallerIdentity::Verified { agent: named, auth_method, principal: principal.into(), log_name }
 }
 
 fn payer(claim: &CallerIdentity, parts: &Parts) -> QuotaKey {

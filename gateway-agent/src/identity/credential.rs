@@ -1,6 +1,6 @@
 //! Verification results of each kind of credential.
 
-use gateway_policy::{AuthMethod, AgentReference};
+use gateway_policy::{AgentReference, AuthMethod};
 use registry_core::Digest;
 use registry_jwt::find;
 use registry_tls::Holder;
@@ -59,7 +59,8 @@ pub(super) fn of_key(config: &AuthenticationConfig, key: &str) -> Option<Credent
     }
     let known = config.api_keys.get(usize::try_from(place).ok()?)?;
     let ApiKeyConfig { agent, version, digest, scopes } = known;
-    let named = AgentReference { name: agent.as_str().into(), version: version.as_deref().map(Into::into) };
+    let named =
+        AgentReference { name: agent.as_str().into(), version: version.as_deref().map(Into::into) };
     bool::from(is_found).then(|| Credential {
         named: Some(named),
         auth_method: AuthMethod::ApiKey,
@@ -81,7 +82,8 @@ pub(super) fn of_claims(
     // The first claim with a value decides, so that a malformed one is not replaced by a later one.
     let agent =
         jwt.agent_claims.iter().find_map(|name| find(claims, name).filter(|c| !c.is_null()));
-    let named = agent.and_then(Value::as_str).map(|name| AgentReference { name: name.into(), version });
+    let named =
+        agent.and_then(Value::as_str).map(|name| AgentReference { name: name.into(), version });
     let subject = text("sub").unwrap_or_default();
     let principal = format!("{} {subject}", jwt.settings.issuer);
     Credential {

@@ -133,7 +133,8 @@ fn client_info_is_shortened_and_optional() {
 #[test]
 fn quota_keys_separate_verified_callers_only() {
     let proven = |named: Option<&str>, principal: &str| CallerIdentity::Verified {
-        agent: named.map(|name| AgentReference { name: name.into(), version: Some("1.0.0".into()) }),
+        agent: named
+            .map(|name| AgentReference { name: name.into(), version: Some("1.0.0".into()) }),
         auth_method: AuthMethod::Token,
         principal: principal.into(),
         log_name: None,

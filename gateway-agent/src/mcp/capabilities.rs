@@ -72,7 +72,9 @@ pub(super) fn available_features(endpoint: &Endpoint, requester: &Requester) -> 
         (Capability::ToolTasks, requester.takes_tasks && view.takes_tasks()),
         (
             Capability::Tasks,
-            visible_servers.iter().any(|visible| visible.features.capabilities().has_extension(TASKS)),
+            visible_servers
+                .iter()
+                .any(|visible| visible.features.capabilities().has_extension(TASKS)),
         ),
     ];
     let served_tools =

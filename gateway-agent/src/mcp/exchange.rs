@@ -14,7 +14,7 @@ use gateway_protocol::{
     jsonrpc::{self, Id, Object, ObjectWriter},
     mcp::{Capabilities, LOG_LEVELS, Method, RpcError},
 };
-use gateway_upstream::{InterimMessage, ClientRequest};
+use gateway_upstream::{ClientRequest, InterimMessage};
 use http_body_util::BodyExt as _;
 use serde_json::value::RawValue;
 use tokio::{sync::mpsc, time::timeout};

@@ -10,7 +10,7 @@ use gateway_protocol::{
     mcp::{Era, Method, Param, TASKS},
     naming::{self, Interfaces},
 };
-use gateway_upstream::{FeatureEntries, Features, ClientChannel, renamed};
+use gateway_upstream::{ClientChannel, FeatureEntries, Features, renamed};
 use registry_core::entity::Exposure;
 use serde_json::value::RawValue;
 use tokio::time::Instant;

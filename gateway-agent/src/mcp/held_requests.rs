@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{QuotaExceeded, CallerIdentity, QuotaKey, QuotaKind, QuotaGuard, Quotas};
+use gateway_policy::{CallerIdentity, QuotaExceeded, QuotaGuard, QuotaKey, QuotaKind, Quotas};
 use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter},
     mcp::Method,
@@ -93,8 +93,7 @@ impl std::fmt::Debug for HeldRequests {
 
 impl HeldRequests {
     pub(super) fn new(sealer: Arc<Sealer>) -> Self {
-        let (places, shares) =
-            (Semaphore::new(MAX_HELD), Quotas::new(QuotaKind::Inputs, MAX_HELD));
+        let (places, shares) = (Semaphore::new(MAX_HELD), Quotas::new(QuotaKind::Inputs, MAX_HELD));
         let (table, places) = (Mutex::default(), Arc::new(places));
         Self { sealer, table, places, shares, timeout: TIMEOUT }
     }

@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use gateway_protocol::mcp::Era;
-use gateway_upstream::{RequestContext, ClientChannel};
+use gateway_upstream::{ClientChannel, RequestContext};
 use registry_core::Digest;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};

@@ -103,7 +103,9 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         Rejection::Buffers(full)
         | Rejection::TooManyStreams(full)
         | Rejection::TooManySessions(full) => match full {
-            QuotaExceeded::PerCaller { .. } => (StatusCode::TOO_MANY_REQUESTS, code::INTERNAL_ERROR),
+            QuotaExceeded::PerCaller { .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, code::INTERNAL_ERROR)
+            }
             QuotaExceeded::Total { .. } => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),
         },
         Rejection::NoRandomness => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),

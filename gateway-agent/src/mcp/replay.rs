@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use gateway_policy::{QuotaKey, QuotaKind, QuotaGuard, Quotas};
+use gateway_policy::{QuotaGuard, QuotaKey, QuotaKind, Quotas};
 use gateway_protocol::jsonrpc::{self, ErrorObject, Id, code};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},

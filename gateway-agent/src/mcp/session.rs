@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gateway_policy::{QuotaExceeded, CallerIdentity, QuotaKey, QuotaKind, QuotaGuard, Quotas};
+use gateway_policy::{CallerIdentity, QuotaExceeded, QuotaGuard, QuotaKey, QuotaKind, Quotas};
 use gateway_protocol::mcp::{Capabilities, header};
 use gateway_upstream::{ClientAnswer, Subscription};
 use http::HeaderMap;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use gateway_compose::{Effects, CompositionError, StepError};
-use gateway_policy::{Denial, CallOutcome};
+use gateway_compose::{CompositionError, Effects, StepError};
+use gateway_policy::{CallOutcome, Denial};
 use schema_compat::schema_compile::Violation;
 
 use super::{arguments::InvalidArguments, mcp_headers::Mismatch, message, projection};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use gateway_compose::CompositionState;
-use gateway_policy::{BufferReservation, BufferPool, CallerIdentity, QuotaKey, RuntimeValidation};
+use gateway_policy::{BufferPool, BufferReservation, CallerIdentity, QuotaKey, RuntimeValidation};
 use gateway_protocol::naming::ResourceNames;
 use gateway_upstream::{FeatureExposure, Upstreams};
 use registry_core::{Catalog, Key, entity::Exposure};

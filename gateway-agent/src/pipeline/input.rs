@@ -4,7 +4,7 @@ use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter},
     mcp::{Param, RawResult, ResultType},
 };
-use gateway_upstream::{RequestContext, ClientChannel};
+use gateway_upstream::{ClientChannel, RequestContext};
 use serde_json::value::RawValue;
 
 use super::Error;
@@ -86,9 +86,10 @@ pub(super) fn check(result: &RawResult, context: &RequestContext) -> Result<(), 
             }
             Some(_) => {}
             None => {
-                return Err(
-                    gateway_upstream::Error::from(gateway_upstream::ProtocolViolation::ResultType).into()
-                );
+                return Err(gateway_upstream::Error::from(
+                    gateway_upstream::ProtocolViolation::ResultType,
+                )
+                .into());
             }
         }
     }

@@ -8,7 +8,7 @@ use gateway_protocol::{
     mcp::{Method, Param, RawResult, ResultType},
     naming::ResourceNames,
 };
-use gateway_upstream::{RequestContext, ClientChannel, Subscription};
+use gateway_upstream::{ClientChannel, RequestContext, Subscription};
 use http::HeaderMap;
 use registry_core::Revision;
 use serde_json::value::RawValue;
@@ -194,7 +194,9 @@ impl Output {
             Self::Result(_) if self.needs_input().is_some() => {
                 gateway_policy::CallOutcome::InputRequired
             }
-            Self::Result(outcome) if outcome.result.is_error => gateway_policy::CallOutcome::ToolError,
+            Self::Result(outcome) if outcome.result.is_error => {
+                gateway_policy::CallOutcome::ToolError
+            }
             Self::Result(_) | Self::Subscribed(_) => gateway_policy::CallOutcome::Ok,
         }
     }

@@ -10,7 +10,7 @@ use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter, code},
     mcp::{Param, RawResult, ResultType},
 };
-use gateway_upstream::{RequestContext, ClientChannel};
+use gateway_upstream::{ClientChannel, RequestContext};
 use registry_core::spec::{
     Mappings,
     eval::{self, Budget},

@@ -6,8 +6,8 @@ mod tests;
 use std::sync::Arc;
 
 use gateway_policy::{
-    Authorized, Denial, Facts, PolicyFinding, Permit, RuntimeValidation, StaleCatalog, Standing, authorize,
-    authorize_composition, check_standing,
+    Authorized, Denial, Facts, Permit, PolicyFinding, RuntimeValidation, StaleCatalog, Standing,
+    authorize, authorize_composition, check_standing,
 };
 use gateway_protocol::mcp::Method;
 use registry_core::{Key, Kind, Name};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gateway_compose::{RetryError, RunOwner, ResumedSaga, SagaHost};
+use gateway_compose::{ResumedSaga, RetryError, RunOwner, SagaHost};
 use gateway_policy::CallerIdentity;
 use gateway_upstream::RequestContext;
 use registry_core::{Catalog, Key};

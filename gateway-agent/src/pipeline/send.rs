@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gateway_compose::CompositionError;
 use gateway_policy::{Permit, ValidationMode};
 use gateway_protocol::mcp::{self, Method, RawResult, ResultType};
-use gateway_upstream::{RequestContext, Request};
+use gateway_upstream::{Request, RequestContext};
 use registry_core::Key;
 
 use super::{

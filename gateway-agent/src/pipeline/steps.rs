@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gateway_compose::{BoxFuture, CompositionError, RunOwner, Step, StepOutput, StepRunner, Steps};
 use gateway_policy::{Denial, QuotaKey};
 use gateway_protocol::{jsonrpc::ObjectWriter, mcp::RawResult};
-use gateway_upstream::{RequestContext, ClientChannel};
+use gateway_upstream::{ClientChannel, RequestContext};
 use serde_json::value::RawValue;
 
 use super::{
@@ -58,7 +58,9 @@ impl Composition<'_> {
         };
         match gateway_compose::execute(run, arguments.value()?).await {
             (Ok(result), steps) => Ok((result, steps)),
-            (Err(failure), steps) => Err(Error::Composition(Box::new(CompositionError { failure, steps }))),
+            (Err(failure), steps) => {
+                Err(Error::Composition(Box::new(CompositionError { failure, steps })))
+            }
         }
     }
 }

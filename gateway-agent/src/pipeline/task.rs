@@ -61,7 +61,8 @@ pub(super) async fn check(
         };
     }
     let members = Object::parse(&task.result).unwrap_or_default();
-    let Some(result) = members.find("result").filter(|_| served.checks().output != ValidationMode::Ignore)
+    let Some(result) =
+        members.find("result").filter(|_| served.checks().output != ValidationMode::Ignore)
     else {
         return Ok(());
     };
@@ -112,7 +113,12 @@ impl TaskNames {
     }
 
     /// For a result about an existing task.
-    pub(super) fn asked(gateway: &Gateway, caller: &CallerIdentity, task: &Task, known: &str) -> Self {
+    pub(super) fn asked(
+        gateway: &Gateway,
+        caller: &CallerIdentity,
+        task: &Task,
+        known: &str,
+    ) -> Self {
         let asked = Some((task.id.clone(), known.into()));
         Self { asked, ..Self::new(gateway, caller, (&task.tool, &task.server)) }
     }

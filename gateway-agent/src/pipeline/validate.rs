@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use gateway_policy::{ValidationMode, QuotaKey};
+use gateway_policy::{QuotaKey, ValidationMode};
 use gateway_protocol::jsonrpc::Object;
 use gateway_upstream::RequestContext;
 use schema_compat::schema_compile::{Instance, Unreadable, Validator, Violation};

@@ -17,9 +17,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use tokio::{task::spawn_blocking, time::sleep};
 
 use super::{Key, Sealer, random_key};
-use crate::{
-    clock,
-};
+use crate::clock;
 
 /// Age after which the gateway rotates its own key.
 const ROTATION: Duration = Duration::from_hours(30 * 24);

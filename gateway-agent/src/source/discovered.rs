@@ -19,9 +19,8 @@ use registry_core::{
     rules::validate,
 };
 use registry_import::{
-    RepairedBy, Draft, Naming, ServerImportOptions, invalid_member,
+    Draft, Naming, RepairedBy, ServerImportOptions, import_server, invalid_member,
     mcp_servers::{Conflict, Merged, summary},
-    import_server,
 };
 use serde_json::{Value, value::RawValue};
 use tokio::{
@@ -33,9 +32,7 @@ use super::{
     content::{ContentRejected, PLAIN_REGISTRY},
     loader::ContentLoader,
 };
-use crate::{
-    feed::Feed,
-};
+use crate::feed::Feed;
 
 /// `metadata.managedBy` of discovered documents.
 const MANAGER: &str = "discovered";
@@ -318,7 +315,10 @@ fn import(name: &Name, tools: &Tools, features: &Features, has_prefix: bool) -> 
     };
     let prefix = if has_prefix { format!("{name}_") } else { String::new() };
     let naming = Naming { prefix, ..Naming::default() };
-    let imported = import_server(&live, &ServerImportOptions { name: Some(name.clone()), naming, ..ServerImportOptions::default() });
+    let imported = import_server(
+        &live,
+        &ServerImportOptions { name: Some(name.clone()), naming, ..ServerImportOptions::default() },
+    );
     for repair in imported.repairs.iter().filter(|repair| repair.by == RepairedBy::Person) {
         tracing::warn!(target.server = %name, at = repair.pointer, "{}", repair.what);
     }

@@ -10,7 +10,7 @@ use registry_proto::{
     v1::{Delta, Progress, SnapshotBegin, Step, SyncResponse, sync_response::Message},
 };
 
-use registry_follow::{RejectedMessage, RegistryClock, MessageEffect, parse_age};
+use registry_follow::{MessageEffect, RegistryClock, RejectedMessage, parse_age};
 
 use super::{REMEDY, findings, snapshot::PartialSnapshot, unsigned::UnsignedCommits};
 use crate::{cache::Cache, catalog_verifier::CatalogVerifier, startup};
@@ -57,7 +57,10 @@ impl Incoming {
         self.scopes.push(scope);
     }
 
-    pub(super) async fn take(&mut self, response: SyncResponse) -> Result<MessageEffect, RejectedMessage> {
+    pub(super) async fn take(
+        &mut self,
+        response: SyncResponse,
+    ) -> Result<MessageEffect, RejectedMessage> {
         let SyncResponse { message, attestation } = response;
         let Some(message) = message else {
             return Err(self.refuse_next(&"a message without content"));
@@ -115,7 +118,8 @@ impl Incoming {
         let missing = || self.refuse_next(&"a snapshot without its position");
         let position = position.ok_or_else(missing)?;
         let claimed = Revision(position.revision);
-        let position = Position::try_from(position).map_err(|e| RejectedMessage::new(claimed, &e))?;
+        let position =
+            Position::try_from(position).map_err(|e| RejectedMessage::new(claimed, &e))?;
         self.check_position(&position)?;
         let scope = scope.map_or(Ok(Scope::Everything), convert::scope);
         let scope = scope.map_err(|e| RejectedMessage::new(claimed, &e))?;

@@ -39,7 +39,10 @@ impl PartialSnapshot {
             let records = entities.into_iter().map(Record::try_from);
             let records = records.collect::<Result<Vec<_>, _>>().map_err(unfit)?;
             let settings = convert::settings(settings);
-            Ok::<_, RejectedMessage>((records, settings.map_err(|e| RejectedMessage::new(revision, &e))?))
+            Ok::<_, RejectedMessage>((
+                records,
+                settings.map_err(|e| RejectedMessage::new(revision, &e))?,
+            ))
         });
         let (records, settings) = part.await??;
         self.records.extend(records);

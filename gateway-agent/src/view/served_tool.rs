@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use gateway_policy::{ValidationModes, ValidationMode};
+use gateway_policy::{ValidationMode, ValidationModes};
 use gateway_protocol::mcp::Method;
 use gateway_upstream::Route;
 use registry_core::{
@@ -316,7 +316,9 @@ impl ServedTool {
     pub fn checks(&self) -> ValidationModes {
         match self.backend {
             Backend::Upstream(_) => self.checks,
-            Backend::Composed(_) => ValidationModes { output: ValidationMode::Error, ..self.checks },
+            Backend::Composed(_) => {
+                ValidationModes { output: ValidationMode::Error, ..self.checks }
+            }
         }
     }
 

@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use gateway_protocol::naming::Prefix;
-use gateway_upstream::{Features, FeatureExposure, TargetId};
+use gateway_upstream::{FeatureExposure, Features, TargetId};
 use registry_core::{Entity, Key, entity::Exposure};
 
 use super::{Snapshot, View};
@@ -79,7 +79,11 @@ pub fn exposures(
     Some(configured.unwrap_or_else(|| document.exposes.clone()))
 }
 
-fn visible(snapshot: &Snapshot, server: &Key, exposure_settings: FeatureExposure) -> Option<VisibleServer> {
+fn visible(
+    snapshot: &Snapshot,
+    server: &Key,
+    exposure_settings: FeatureExposure,
+) -> Option<VisibleServer> {
     let target = snapshot.definitions.route(server)?.target;
     // A server that was never reached has no features yet.
     let features = snapshot.definitions.features(server).cloned().unwrap_or_default();

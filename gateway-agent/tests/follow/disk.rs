@@ -236,7 +236,8 @@ async fn startup_checks_apply_to_cache() {
     assert_eq!(loaded(&path), None, "a missing tool is an error by default");
     fs::write(beside(&path, ".previous"), write_export(head)).expect("written");
     assert_eq!(loaded(&path), Some(head.digest()), "the previous one is good");
-    let modes = StartupValidation { missing_entity: ValidationMode::Warn, ..StartupValidation::default() };
+    let modes =
+        StartupValidation { missing_entity: ValidationMode::Warn, ..StartupValidation::default() };
     let (cache, _writer) = Cache::open(&path, modes).expect("a cache");
     assert_eq!(cache.current().digest(), broken.digest());
 }

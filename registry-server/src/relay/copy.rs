@@ -8,7 +8,9 @@ use std::{
 };
 
 use registry_core::{Attestation, Catalog, Revision, chain::Position, follower::CacheState};
-use registry_follow::{Follow, StreamStatus, FollowerMessage, RejectedMessage, RegistryClock, MessageEffect, parse_age};
+use registry_follow::{
+    Follow, FollowerMessage, MessageEffect, RegistryClock, RejectedMessage, StreamStatus, parse_age,
+};
 use registry_proto::{
     convert::{self, chain_hash, sealed_commit},
     v1::{Ack, Delta, Hello, Progress, SyncResponse, Welcome, sync_response::Message},
@@ -71,7 +73,11 @@ impl Copy {
         Err(RejectedMessage { is_final: true, ..self.refused(&message) })
     }
 
-    async fn delta(&mut self, delta: Delta, signed: Option<Attestation>) -> Result<MessageEffect, RejectedMessage> {
+    async fn delta(
+        &mut self,
+        delta: Delta,
+        signed: Option<Attestation>,
+    ) -> Result<MessageEffect, RejectedMessage> {
         let sealed = sealed_commit(&self.ahead.chain(), delta).map_err(|e| self.refused(&e))?;
         let mut next = self.ahead.clone();
         next.apply(&sealed).map_err(|e| self.refused(&e))?;
@@ -200,7 +206,9 @@ impl Follow for Copy {
         hello(&self.relay.name, Some(&Position::of(&self.ahead)))
     }
 
-    async fn apply(&mut self, SyncResponse { message, attestation }: SyncResponse,
+    async fn apply(
+        &mut self,
+        SyncResponse { message, attestation }: SyncResponse,
     ) -> Result<MessageEffect, RejectedMessage> {
         let signed = attestation.map(Attestation::try_from).transpose();
         let signed = signed.map_err(|e| self.refused(&e))?;

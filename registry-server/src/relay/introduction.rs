@@ -1,7 +1,9 @@
 //! Hearing of which registry a new relay is to be the copy, before it has a database of that.
 
 use registry_core::{Revision, checkpoint::VerifierKey};
-use registry_follow::{Follow, Follower, StreamStatus, FollowerMessage, RejectedMessage, MessageEffect};
+use registry_follow::{
+    Follow, Follower, FollowerMessage, MessageEffect, RejectedMessage, StreamStatus,
+};
 use registry_proto::v1::{Ack, Hello, SyncResponse, sync_response::Message};
 use tokio_util::sync::CancellationToken;
 
@@ -57,7 +59,10 @@ impl Follow for Asking<'_> {
     }
 
     fn on_status(&mut self, status: StreamStatus<'_>) {
-        if let StreamStatus::Down(reason) | StreamStatus::ScopeLimit(reason) | StreamStatus::Rejected(reason) = status {
+        if let StreamStatus::Down(reason)
+        | StreamStatus::ScopeLimit(reason)
+        | StreamStatus::Rejected(reason) = status
+        {
             tracing::warn!("waiting for the registry to say which it is: {reason}");
         }
     }

@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use registry_core::{Attestation, Revision, Scope, attestation::Statement, chain::Position};
-use registry_follow::{Follow, StreamStatus, FollowerMessage, RejectedMessage, MessageEffect, shortened};
+use registry_follow::{
+    Follow, FollowerMessage, MessageEffect, RejectedMessage, StreamStatus, shortened,
+};
 use registry_proto::{
     convert,
     v1::{Ack, Hello, SyncResponse, sync_response::Message},
@@ -58,7 +60,9 @@ impl Follow for Witness {
         }
     }
 
-    async fn apply(&mut self, SyncResponse { message, attestation }: SyncResponse,
+    async fn apply(
+        &mut self,
+        SyncResponse { message, attestation }: SyncResponse,
     ) -> Result<MessageEffect, RejectedMessage> {
         let refused = |message: &dyn ToString| RejectedMessage::new(Revision(0), message);
         let Some(Message::Step(step)) = message else {

@@ -17,7 +17,7 @@ use std::{
 };
 
 use registry_core::Kind;
-use registry_import::{RepairedBy, Draft, Imported, Repair, UnlistedRepairs};
+use registry_import::{Draft, Imported, Repair, RepairedBy, UnlistedRepairs};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -45,7 +45,8 @@ async fn a_header_follows_its_file_without_a_restart() {
         fs::write(&file, bad).expect("a file");
         eventually("it is told", || async {
             let log = gateway.process.stderr();
-            log.lines().any(|line| line.contains("the previous ones stay in use") && line.contains(why))
+            log.lines()
+                .any(|line| line.contains("the previous ones stay in use") && line.contains(why))
         })
         .await;
         assert_eq!(shown().await, "Bearer second-s3cret", "what cannot be used changes nothing");

@@ -71,7 +71,10 @@ async fn a_new_certificate_is_taken_without_a_restart() {
     assert!(is_served(early).await, "the connection from before stays");
     std::fs::write(mounted.path("tls.key"), "no key").expect("a file");
     acceptance::eventually("it is told", || async {
-        gateway.process.stderr().contains("TLS files changed and are invalid; the previous ones stay in use")
+        gateway
+            .process
+            .stderr()
+            .contains("TLS files changed and are invalid; the previous ones stay in use")
     })
     .await;
     assert!(is_served(known(&new)).await, "what was there before goes on");

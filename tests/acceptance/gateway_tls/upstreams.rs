@@ -94,7 +94,10 @@ async fn what_is_wrong_with_a_certificate_is_told() {
         (format!("{wrong}, {}", pair(&ours)), "invalid peer certificate: "),
         (pair(&ours), "invalid peer certificate: UnknownIssuer"),
         (right.clone(), "the server rejected the gateway's client certificate or requires one"),
-        (format!("{right}, {}", pair(&theirs)), "the server rejected the gateway's client certificate"),
+        (
+            format!("{right}, {}", pair(&theirs)),
+            "the server rejected the gateway's client certificate",
+        ),
     ] {
         let gateway = gateway(&front.targets(&backend, &tls), "");
         gateway.ready().await;

@@ -35,7 +35,9 @@ pub enum Cause {
         value: Value,
     },
     /// The result of a tool cannot be parsed.
-    #[error("cannot read the result of {tool}: it is nested too deeply or has a number out of range")]
+    #[error(
+        "cannot read the result of {tool}: it is nested too deeply or has a number out of range"
+    )]
     UnreadableResult {
         /// The tool.
         tool: Target,
@@ -148,9 +150,7 @@ pub enum Cause {
     #[error("{}", describe_end(.0, "reason"))]
     Saga(Arc<SagaEnd>),
     /// Too many sagas are running or wait for an operator.
-    #[error(
-        "too many sagas{whose} are running or wait for an operator; nothing was done"
-    )]
+    #[error("too many sagas{whose} are running or wait for an operator; nothing was done")]
     TooManySagas {
         /// Empty, or ` of this caller` for the limit of one caller.
         whose: &'static str,

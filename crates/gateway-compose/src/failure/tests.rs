@@ -36,7 +36,11 @@ fn retry_after_requires_no_effects() {
     let spared = || error(Effects::None, Some(second));
     let call = |error| Failure::new("s", Cause::Call { tool: target(), error });
     assert_eq!(call(spared()).retry_after(), Some(second));
-    assert_eq!(call(spared()).with_effects(Effects::Committed).retry_after(), None, "another part had effects");
+    assert_eq!(
+        call(spared()).with_effects(Effects::Committed).retry_after(),
+        None,
+        "another part had effects"
+    );
     let open = || Failure::new("s", Cause::CircuitOpen { name: "b".into(), retry_after_s: 1 });
     assert_eq!(open().retry_after(), Some(second));
     assert_eq!(call(error(Effects::Committed, Some(second))).retry_after(), None);

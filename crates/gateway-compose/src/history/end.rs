@@ -80,7 +80,8 @@ impl SagaEnd {
 
     /// Whether no step had effects.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_idle = |step: &StepOutcome| matches!(step.outcome, StepState::NotRun | StepState::Failed);
+        let is_idle =
+            |step: &StepOutcome| matches!(step.outcome, StepState::NotRun | StepState::Failed);
         self.steps.iter().all(is_idle)
     }
 

@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     clock::now_ms,
-    history::{SagaStart, Event, History},
+    history::{Event, History, SagaStart},
 };
 
 /// Length of a checksum in hexadecimal digits.
@@ -316,7 +316,10 @@ impl Writer {
             self.file = self.reopen().ok();
         }
         if self.file.is_none() {
-            return self.size.threshold.store(self.size.now() + MIN_REWRITE_BYTES, Ordering::Relaxed);
+            return self
+                .size
+                .threshold
+                .store(self.size.now() + MIN_REWRITE_BYTES, Ordering::Relaxed);
         }
         let mut content = Vec::new();
         for SavedSaga { saga, at_ms, history } in kept {

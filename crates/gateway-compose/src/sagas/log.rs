@@ -11,7 +11,7 @@ use super::{
     SagaCompletion, Sagas, all_ended,
     journal::{Entry, EntryKind, Written},
 };
-use crate::history::{SagaEnd, Event, History};
+use crate::history::{Event, History, SagaEnd};
 
 const SAGAS_TOTAL: &str = "gateway_sagas_total";
 

@@ -11,15 +11,15 @@ use std::{
 use registry_core::Name;
 use tokio::sync::watch;
 
-use self::usage::{Usage, CALLER_FRACTION};
+use self::usage::{CALLER_FRACTION, Usage};
 use super::{
-    SagaCompletion, RetryError,
-    journal::{Entry, JournalContent, SavedSaga, EntryKind},
+    RetryError, SagaCompletion,
+    journal::{Entry, EntryKind, JournalContent, SavedSaga},
 };
 use crate::{
     Cause,
     clock::now_ms,
-    history::{SagaStart, SagaEnd, Event, History, SagaStatus},
+    history::{Event, History, SagaEnd, SagaStart, SagaStatus},
 };
 
 /// How long the end of a saga is kept, in milliseconds: 7 days.
@@ -206,11 +206,12 @@ impl SagaTable {
             return Ok(());
         }
         let own = self.usage.get(&began.quota_key).copied().unwrap_or_default();
-        let whose = match (Usage::total(self.usage.values()).is_full(1), own.is_full(CALLER_FRACTION)) {
-            (false, false) => return Ok(()),
-            (true, _) => "",
-            (false, true) => " of this caller",
-        };
+        let whose =
+            match (Usage::total(self.usage.values()).is_full(1), own.is_full(CALLER_FRACTION)) {
+                (false, false) => return Ok(()),
+                (true, _) => "",
+                (false, true) => " of this caller",
+            };
         Err(Cause::TooManySagas { whose })
     }
 

@@ -59,7 +59,9 @@ impl Breakers {
             State::Open { until } if *until > now => return Err(*until - now),
             State::HalfOpen { is_probing: true, .. } => return Err(Duration::from_secs(1)),
             State::HalfOpen { is_probing, .. } => *is_probing = true,
-            state @ State::Open { .. } => *state = State::HalfOpen { successes: 0, is_probing: true },
+            state @ State::Open { .. } => {
+                *state = State::HalfOpen { successes: 0, is_probing: true }
+            }
         }
         Ok(BreakerPermit { breakers: self, spec })
     }
@@ -86,7 +88,8 @@ impl Drop for BreakerPermit<'_> {
     fn drop(&mut self) {
         let mut all = self.breakers.lock();
         let breaker = all.get_mut(self.spec.name.as_str());
-        if let Some(State::HalfOpen { is_probing, .. }) = breaker.map(|breaker| &mut breaker.state) {
+        if let Some(State::HalfOpen { is_probing, .. }) = breaker.map(|breaker| &mut breaker.state)
+        {
             *is_probing = false;
         }
     }
@@ -157,7 +160,10 @@ mod tests {
         settle(135, false);
         settle(136, false);
         settle(137, true);
-        assert!(breakers.acquire(&spec, at(137)).is_ok(), "the breaker is closed until the second failure");
+        assert!(
+            breakers.acquire(&spec, at(137)).is_ok(),
+            "the breaker is closed until the second failure"
+        );
     }
 
     #[test]

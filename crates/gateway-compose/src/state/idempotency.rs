@@ -77,7 +77,10 @@ impl IdempotencyStore {
         keys.remove_expired(now);
         // A result is kept even if it exceeds the limit; then the next key is rejected.
         if !keys.has_room(1) {
-            return Reservation::Full(QuotaExceeded::Total { kind: QuotaKind::Keys, limit: MAX_ENTRIES });
+            return Reservation::Full(QuotaExceeded::Total {
+                kind: QuotaKind::Keys,
+                limit: MAX_ENTRIES,
+            });
         }
         let quota = match self.quotas.acquire(quota_key) {
             Ok(quota) => quota,
@@ -119,7 +122,12 @@ impl Drop for FirstRun<'_> {
         let mut keys = self.store.lock();
         // The entry exists: a running key does not expire.
         if let Some(known) = keys.remove(&self.key) {
-            keys.insert(self.key, KeyEntry { state, ..known }, bytes, Some(Instant::now() + self.ttl));
+            keys.insert(
+                self.key,
+                KeyEntry { state, ..known },
+                bytes,
+                Some(Instant::now() + self.ttl),
+            );
         }
     }
 }
@@ -132,14 +140,20 @@ mod tests {
 
     fn enter(store: &IdempotencyStore, number: usize) -> Reservation<'_> {
         let caller = Some(format!("caller {}", number % 4).into());
-        store.reserve((Digest::of(&number.to_le_bytes()), "step"), (Duration::from_hours(24), false), &caller)
+        store.reserve(
+            (Digest::of(&number.to_le_bytes()), "step"),
+            (Duration::from_hours(24), false),
+            &caller,
+        )
     }
 
     #[test]
     fn operation_without_room_for_key_is_rejected() {
         let store = IdempotencyStore::default();
         for number in 0..MAX_ENTRIES {
-            let Reservation::First(mut first) = enter(&store, number) else { panic!("the key fits") };
+            let Reservation::First(mut first) = enter(&store, number) else {
+                panic!("the key fits")
+            };
             first.outcome = Some(Ok(json!(number)));
         }
         let all = QuotaExceeded::Total { kind: QuotaKind::Keys, limit: MAX_ENTRIES };
@@ -162,17 +176,22 @@ mod tests {
     fn failed_key_is_released_unless_outcome_unknown() {
         let store = IdempotencyStore::default();
         let fail = |cause| {
-            let Reservation::First(mut first) = enter(&store, 1) else { panic!("the first run of the key") };
+            let Reservation::First(mut first) = enter(&store, 1) else {
+                panic!("the first run of the key")
+            };
             first.outcome = Some(Err(Failure::new("step", cause)));
         };
         fail(Cause::Duplicate);
         fail(Cause::Timeout { after_ms: 1, message: None });
         assert!(matches!(enter(&store, 1), Reservation::Duplicate(KeyState::Unknown(_))));
-        let Reservation::First(first) = enter(&store, 2) else { panic!("the first run of the key") };
+        let Reservation::First(first) = enter(&store, 2) else {
+            panic!("the first run of the key")
+        };
         assert!(matches!(enter(&store, 2), Reservation::Duplicate(KeyState::Running(_))));
         drop(first);
         assert!(matches!(enter(&store, 2), Reservation::Duplicate(KeyState::Unknown(_))));
-        let harmless = || store.reserve((Digest::of(b"3"), "step"), (Duration::from_hours(24), true), &None);
+        let harmless =
+            || store.reserve((Digest::of(b"3"), "step"), (Duration::from_hours(24), true), &None);
         for outcome in [None, Some(Err(Failure::new("step", Cause::Abandoned)))] {
             let Reservation::First(mut first) = harmless() else { panic!("the key is free") };
             first.outcome = outcome;

@@ -49,7 +49,8 @@ impl ResultCache {
         }
         let now = Instant::now();
         let (fresh_until, until) = (now + fresh, now + fresh + stale);
-        let entry = CachedResult { value: Arc::new(value.clone()), fresh_until, is_refreshing: false };
+        let entry =
+            CachedResult { value: Arc::new(value.clone()), fresh_until, is_refreshing: false };
         let mut results = self.lock();
         results.remove(&key);
         while !results.has_room(bytes) && results.evict_first() {}

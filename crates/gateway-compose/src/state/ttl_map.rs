@@ -41,7 +41,13 @@ impl<T> TtlMap<T> {
     }
 
     /// Inserts or replaces an entry, even beyond the limits.
-    pub(super) fn insert(&mut self, key: Digest, value: T, bytes: usize, expires_at: Option<Instant>) {
+    pub(super) fn insert(
+        &mut self,
+        key: Digest,
+        value: T,
+        bytes: usize,
+        expires_at: Option<Instant>,
+    ) {
         self.remove(&key);
         self.bytes += bytes;
         self.by_expiry.extend(expires_at.map(|expires_at| (expires_at, key)));

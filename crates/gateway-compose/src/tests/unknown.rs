@@ -158,7 +158,10 @@ async fn partial_saga_step_is_compensated_or_reported() {
     }
     let failure = composed.run("told", None, &json!({})).await.0.unwrap_err().to_value();
     let message = failure["message"].as_str().unwrap();
-    assert!(message.contains("the outcome of `one` is unknown and was not compensated"), "{message}");
+    assert!(
+        message.contains("the outcome of `one` is unknown and was not compensated"),
+        "{message}"
+    );
     assert_eq!(
         (&failure["status"], &failure["failedStep"]),
         (&json!("compensated"), &json!("one"))

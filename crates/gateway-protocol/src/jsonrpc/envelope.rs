@@ -11,7 +11,8 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
-    ErrorObject, Id, InvalidMessage, Message, Notification, ResponsePayload, Request, Response, read_object,
+    ErrorObject, Id, InvalidMessage, Message, Notification, Request, Response, ResponsePayload,
+    read_object,
 };
 
 const NAMES: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
@@ -49,7 +50,8 @@ impl<'a> Envelope<'a> {
             }
             (None, Some(result), None) => response(id, ResponsePayload::Result(result)),
             (None, None, Some(error)) => {
-                let error: ErrorObject<'a> = read_object(error).ok_or(InvalidMessage::ErrorObject)?;
+                let error: ErrorObject<'a> =
+                    read_object(error).ok_or(InvalidMessage::ErrorObject)?;
                 response(id, ResponsePayload::Error(error))
             }
             _ => Err(InvalidMessage::Kind),
@@ -57,7 +59,10 @@ impl<'a> Envelope<'a> {
     }
 }
 
-fn response<'a>(id: Option<&'a RawValue>, outcome: ResponsePayload<'a>) -> Result<Message<'a>, InvalidMessage> {
+fn response<'a>(
+    id: Option<&'a RawValue>,
+    outcome: ResponsePayload<'a>,
+) -> Result<Message<'a>, InvalidMessage> {
     let id = id.map(RawValue::get).filter(|id| *id != "null").map(Id::parse).transpose()?;
     if id.is_none() && matches!(outcome, ResponsePayload::Result(_)) {
         return Err(InvalidMessage::Id);

@@ -160,6 +160,5 @@ impl ObjectWriter {
 
 /// Appends an escaped JSON string.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
-    serde_json::to_writer(out, text)
-        .expect("a string always serializes into a Vec");
+    serde_json::to_writer(out, text).expect("a string always serializes into a Vec");
 }

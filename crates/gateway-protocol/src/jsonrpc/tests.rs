@@ -21,7 +21,9 @@ fn rewrite(message: &Message<'_>) -> Vec<u8> {
         Message::Notification(Notification { method, params }) => {
             notification(method, params.map(RawValue::get))
         }
-        Message::Response(Response { id, outcome: ResponsePayload::Error(object) }) => error(*id, object),
+        Message::Response(Response { id, outcome: ResponsePayload::Error(object) }) => {
+            error(*id, object)
+        }
         Message::Response(Response { id, outcome: ResponsePayload::Result(value) }) => {
             result(id.expect("a result has an id"), value.get())
         }

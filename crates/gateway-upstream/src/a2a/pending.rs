@@ -12,14 +12,14 @@ use tokio::{
 
 use super::{
     AgentLink, RequestMeta,
-    version::{self, Call, A2aVersion},
-    version_probe::is_version_error,
     task::{Message, SendResponse, Task, TaskState},
+    version::{self, A2aVersion, Call},
+    version_probe::is_version_error,
 };
 use crate::{
-    send_state::SendState,
-    error::{ProtocolViolation, Error},
+    error::{Error, ProtocolViolation},
     reply::Reply,
+    send_state::SendState,
 };
 
 /// The delay before the first poll of a task; each following delay is 1.5 times as long.

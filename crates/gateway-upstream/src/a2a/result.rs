@@ -3,7 +3,7 @@
 use gateway_protocol::{content, jsonrpc::ObjectWriter};
 use serde_json::{Value, value::RawValue};
 
-use super::task::{Message, Part, TaskState, Task};
+use super::task::{Message, Part, Task, TaskState};
 use crate::error::Error;
 
 /// The meaning of text without data.
@@ -34,7 +34,9 @@ pub(super) fn of_task(task: &Task, text: Text) -> Result<String, Error> {
         TaskState::Failed => return Ok(failed(&name, &words_of(task))),
         TaskState::Canceled => "the agent's task was canceled".to_owned(),
         TaskState::Waiting => {
-            format!("the agent's task is {name}, which compositions do not support; it was canceled")
+            format!(
+                "the agent's task is {name}, which compositions do not support; it was canceled"
+            )
         }
         TaskState::Working | TaskState::Unknown => {
             format!("the agent's task has the unknown state `{name}` and was canceled")

@@ -25,7 +25,10 @@ fn arguments_are_sent_as_data_or_text() {
     let message = json!({ "kind": "message", "messageId": "m", "role": "user",
         "metadata": { "skillId": "s" }, "parts": [{ "kind": "text", "text": "a \"b\"" }] });
     let params = json!({ "message": message, "configuration": { "blocking": false } });
-    assert_eq!(sent(A2aVersion::V03, &json!({ "text": "a \"b\"" }), true), ("message/send", params));
+    assert_eq!(
+        sent(A2aVersion::V03, &json!({ "text": "a \"b\"" }), true),
+        ("message/send", params)
+    );
     let part = |version, as_text| {
         let (_, params) = sent(version, &json!({ "text": "t" }), as_text);
         params["message"]["parts"].clone()

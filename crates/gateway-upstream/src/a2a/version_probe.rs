@@ -12,7 +12,7 @@ use super::{
     version::{self, A2aVersion},
 };
 use crate::{
-    error::{ProtocolViolation, Error, Phase},
+    error::{Error, Phase, ProtocolViolation},
     reply::Reply,
 };
 
@@ -75,7 +75,9 @@ impl AgentLink {
     async fn look_for(&self, version: A2aVersion) -> Result<ProbeResult, Error> {
         match self.post((version, version.get_task(NO_TASK)), &RequestMeta::default()).await {
             Ok(Reply::Result(_)) => Ok(ProbeResult::Speaks),
-            Ok(Reply::Error(error)) if error.code == version::TASK_NOT_FOUND => Ok(ProbeResult::Speaks),
+            Ok(Reply::Error(error)) if error.code == version::TASK_NOT_FOUND => {
+                Ok(ProbeResult::Speaks)
+            }
             Ok(Reply::Error(error)) if is_version_error(&error) => {
                 Ok(ProbeResult::Refuses(ProtocolViolation::NoCommonVersion.into()))
             }

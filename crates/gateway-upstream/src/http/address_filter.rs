@@ -60,9 +60,7 @@ fn what_is(address: IpAddr) -> Option<&'static str> {
     }
     match address {
         IpAddr::V4(v4) if v4.octets()[0] == 0 => Some("an unspecified address"),
-        IpAddr::V4(v4) if v4.is_link_local() => {
-            Some("link-local, like cloud metadata services")
-        }
+        IpAddr::V4(v4) if v4.is_link_local() => Some("link-local, like cloud metadata services"),
         IpAddr::V4(v4) if v4.is_multicast() => Some("multicast"),
         IpAddr::V4(v4) if v4.is_broadcast() => Some("broadcast"),
         IpAddr::V4(_) => None,
@@ -182,10 +180,7 @@ mod tests {
         assert!(!is_good("http://169.254.169.254/latest") && !is_good("https://[fe80::1]:8/mcp"));
         let error = check(&"http://[::ffff:a9fe:a9fe]/".parse().unwrap(), Addresses::Usual);
         let text = error.unwrap_err().to_string();
-        assert!(
-            text.starts_with("::ffff:169.254.169.254 is blocked: it is link-local"),
-            "{text}"
-        );
+        assert!(text.starts_with("::ffff:169.254.169.254 is blocked: it is link-local"), "{text}");
         assert!(text.contains("`addresses: any`"), "{text}");
     }
 }

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE, r
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 
-use super::{super::reply::Reply, ProtocolViolation, Error, message_sink::MessageSink, resume};
+use super::{super::reply::Reply, Error, ProtocolViolation, message_sink::MessageSink, resume};
 
 /// How long the rest of an event stream is read after the response, so that its connection can be
 /// reused.
@@ -183,7 +183,9 @@ fn read_response(body: &[u8], expected: Expected<'_>) -> Result<Reply, Error> {
 /// An error without an id concerns the only request of this POST.
 fn own_response(response: jsonrpc::Response<'_>, id: u64) -> Result<Reply, Error> {
     match response.id {
-        Some(answered) if answered.as_raw().parse() != Ok(id) => Err(ProtocolViolation::WrongId.into()),
+        Some(answered) if answered.as_raw().parse() != Ok(id) => {
+            Err(ProtocolViolation::WrongId.into())
+        }
         _ => Ok(response.outcome.into()),
     }
 }
@@ -243,7 +245,9 @@ async fn read_events(
                     return Ok(reply);
                 }
                 Ok(Message::Request(request)) => sink.on_request(&request),
-                Ok(Message::Notification(notification)) => sink.on_notification(&notification).await,
+                Ok(Message::Notification(notification)) => {
+                    sink.on_notification(&notification).await
+                }
                 Err(error) => return Err(ProtocolViolation::Garbage(error).into()),
             }
             if let Some(early) = pace.count(data.len()) {

@@ -21,7 +21,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Error, HttpLink, Subject, Phase, Session, listen};
+use super::{Error, HttpLink, Phase, Session, Subject, listen};
 use crate::{concurrency::LimitReached, request::RequestContext};
 
 /// How long the first request of a session waits for the stream of questions. Some servers respond
@@ -173,7 +173,7 @@ impl CallerSessions {
             return Ok((Arc::clone(&entry.session), None));
         }
         let share = (self.limit / 4).max(1);
-        let is_own = |entry: &Entry| .quota_key == *quota_key;
+        let is_own = |entry: &Entry| entry.quota_key == *quota_key;
         let evicted = if table.values().filter(|entry| is_own(entry)).count() >= share {
             let full = LimitReached::CallerSessions { most: share };
             Some(evict(&mut table, is_own).ok_or(full)?)
@@ -285,13 +285,18 @@ mod tests {
         let ids = (id(first), id(second));
         assert_ne!(ids.0, ids.1);
         assert_ne!(id(own.lend(&sampled, &None)), ids.0, "the capabilities differ");
-        assert_eq!(id(own.lend(&asked, &None)), ids.1, "two sessions are kept and the oldest is evicted");
+        assert_eq!(
+            id(own.lend(&asked, &None)),
+            ids.1,
+            "two sessions are kept and the oldest is evicted"
+        );
         let of = |name| Some(Arc::new(subject_token(name, "token")));
         let of_ann = id(own.lend(&asked, &of("ann")));
         assert_ne!(of_ann, ids.1, "the session has no subject");
         assert_ne!(id(own.lend(&asked, &of("bob"))), of_ann);
         assert_eq!(id(own.lend(&asked, &of("ann"))), of_ann);
-        let agent = RequestContext { caller: Some("planner".into()), ..who_can(r#"{"elicitation":{}}"#) };
+        let agent =
+            RequestContext { caller: Some("planner".into()), ..who_can(r#"{"elicitation":{}}"#) };
         let of_planner = id(own.lend(&agent, &None));
         assert_ne!(of_planner, id(own.lend(&asked, &None)), "agents do not share sessions");
         let given_up = own.lend(&agent, &None).unwrap().id().clone();
@@ -303,7 +308,8 @@ mod tests {
     #[test]
     fn callers_with_sessions_or_without_capabilities_need_none() {
         let own = CallerSessions::new(1);
-        let with_session = RequestContext { session: Some("s".into()), ..who_can(r#"{"roots":{}}"#) };
+        let with_session =
+            RequestContext { session: Some("s".into()), ..who_can(r#"{"roots":{}}"#) };
         for context in [with_session, who_can("{}"), RequestContext::default()] {
             assert!(own.lend(&context, &None).is_none(), "{context:?}");
         }

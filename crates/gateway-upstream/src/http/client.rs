@@ -20,10 +20,10 @@ use registry_tls::{ClientFiles, InvalidFile};
 use rustls::AlertDescription;
 use tokio_util::task::TaskTracker;
 
-use super::{ProtocolViolation, Error, Phase, connector::Connector};
+use super::{Error, Phase, ProtocolViolation, connector::Connector};
 use crate::{
-    Addresses, TargetConfig, TargetId, UpstreamLimits, send_state::Body, workers,
-    secret::SecretError,
+    Addresses, TargetConfig, TargetId, UpstreamLimits, secret::SecretError, send_state::Body,
+    workers,
 };
 
 /// Maximum idle time of a connection. Common servers close theirs after five seconds, and a request
@@ -115,8 +115,9 @@ impl Client {
 
     fn describe(&self, server: &TargetId, error: &legacy::Error) -> Error {
         if let Some(alert) = causes(error).find_map(refused_certificate) {
-            let source =
-                format!("the server rejected the gateway's client certificate or requires one: {alert:?}");
+            let source = format!(
+                "the server rejected the gateway's client certificate or requires one: {alert:?}"
+            );
             return Error::Unavailable { target: server.clone(), source: source.into() };
         }
         if !error.is_connect() {

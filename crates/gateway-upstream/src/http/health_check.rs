@@ -2,7 +2,7 @@
 //!
 //! Any response is a sign of life.
 
-use super::{PostResponse, HttpLink, Outgoing, answer};
+use super::{HttpLink, Outgoing, PostResponse, answer};
 use crate::error::Error;
 
 impl HttpLink {

@@ -16,9 +16,14 @@ const WAIT: Duration = Duration::from_secs(2);
 const BYTES: usize = 4_096;
 
 /// Whether the first event of a GET is `endpoint`.
-pub(super) async fn is_spoken(transport: &Transport, headers: &HeaderMap, subject: &Subject) -> bool {
+pub(super) async fn is_spoken(
+    transport: &Transport,
+    headers: &HeaderMap,
+    subject: &Subject,
+) -> bool {
     let is_endpoint = async {
-        let response = transport.send(transport.address.get(headers.clone()), subject).await.ok()?;
+        let response =
+            transport.send(transport.address.get(headers.clone()), subject).await.ok()?;
         let is_stream =
             response.status().is_success() && answer::is_event_stream(response.headers());
         let mut body = response.into_body();

@@ -24,11 +24,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
+        request::{Request, RequestContext},
         send_state::Body,
-        request::{RequestContext, Request},
-        subscriptions::{Subscriptions, SentSubscriptions, Wanted},
+        subscriptions::{SentSubscriptions, Subscriptions, Wanted},
     },
-    ProtocolViolation, MessageSink, Error, HttpLink, Outgoing, Reply, Session, Transport, answer, request_headers,
+    Error, HttpLink, MessageSink, Outgoing, ProtocolViolation, Reply, Session, Transport, answer,
+    request_headers,
 };
 
 /// The delay before a stream is reopened; it doubles.
@@ -76,7 +77,8 @@ async fn once(
     let session = link.session().await?;
     if session.is_legacy() {
         if !std::ptr::eq(knows.session.as_ptr(), Arc::as_ptr(&session)) {
-            *knows = Knows { session: Arc::downgrade(&session), told: SentSubscriptions::default() };
+            *knows =
+                Knows { session: Arc::downgrade(&session), told: SentSubscriptions::default() };
         }
         let told = &mut knows.told;
         tell(link, &session, (subscriptions, wanted, told)).await?;
@@ -243,7 +245,9 @@ async fn follow(
             let channel = session.caller().filter(|_| whom == Whom::Caller);
             let sink = MessageSink { transport, session: &session, channel: channel.as_ref() };
             match jsonrpc::parse(&data, Limits::with_max_bytes(limit_bytes)) {
-                Ok(Message::Notification(notification)) => sink.on_notification(&notification).await,
+                Ok(Message::Notification(notification)) => {
+                    sink.on_notification(&notification).await
+                }
                 Ok(Message::Request(request)) => sink.on_request(&request),
                 // The graceful end of a subscription, or its rejection.
                 Ok(Message::Response(_)) => return Ok(()),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gateway_protocol::jsonrpc::{Id, Notification, Request};
 
 use super::{Session, Transport};
-use crate::{message, client_channel::ClientChannel};
+use crate::{client_channel::ClientChannel, message};
 
 /// The message sink of one request.
 #[derive(Debug, Clone, Copy)]

@@ -3,7 +3,7 @@
 use gateway_protocol::{jsonrpc::code, mcp::Era};
 use http::StatusCode;
 
-use super::{PostResponse, Error, Outgoing, Negotiation, answer, handshake};
+use super::{Error, Negotiation, Outgoing, PostResponse, answer, handshake};
 use crate::reply::Reply;
 
 /// The error code of the official SDKs for a missing session.

@@ -9,7 +9,7 @@ use gateway_protocol::sse::Events;
 use http::{HeaderName, HeaderValue};
 use hyper::body::Incoming;
 
-use super::{ProtocolViolation, Error, answer, message_sink::MessageSink};
+use super::{Error, ProtocolViolation, answer, message_sink::MessageSink};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The reconnect delay if the server sets none.

@@ -14,10 +14,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     super::{
-        request::{RequestContext, Request},
         client_channel::ClientChannel,
+        request::{Request, RequestContext},
     },
-    PostResponse, Error, HttpLink, Outgoing,
+    Error, HttpLink, Outgoing, PostResponse,
     transport::Subject,
 };
 

@@ -91,7 +91,10 @@ impl CallerChildren {
     }
 
     /// Ends the child that was idle longest and waits for its permit.
-    async fn make_room(&self, caller: &Arc<str>) -> Result<OwnedSemaphorePermit, ChildLimitReached> {
+    async fn make_room(
+        &self,
+        caller: &Arc<str>,
+    ) -> Result<OwnedSemaphorePermit, ChildLimitReached> {
         let crowded = ChildLimitReached { most: self.most };
         {
             let mut table = lock(&self.table);

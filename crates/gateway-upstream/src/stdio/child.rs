@@ -21,7 +21,7 @@ use tokio::{
 
 use crate::{
     ChildLimits, TransportConfig,
-    secret::{SecretSource, SecretError},
+    secret::{SecretError, SecretSource},
 };
 
 const SIGKILL: i32 = 9;

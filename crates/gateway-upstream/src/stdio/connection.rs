@@ -23,16 +23,16 @@ use tokio::{
 
 use super::{
     super::{
-        events::EventPublisher,
-        send_state::SendState,
+        client_channel::ClientChannel,
         error::Error,
+        events::EventPublisher,
         handshake::UpstreamInfo,
         message::{self, Outgoing},
         reply::Reply,
-        request::{RequestContext, Request},
+        request::{Request, RequestContext},
         routing::TargetId,
-        client_channel::ClientChannel,
-        subscriptions::{Subscriptions, SentSubscriptions},
+        send_state::SendState,
+        subscriptions::{SentSubscriptions, Subscriptions},
     },
     lines::Line,
     questions::{Asker, Questions},

@@ -311,7 +311,10 @@ impl Connection {
                          these tools have one call at a time (`maxCallerChildren` gives each caller a \
                          process of its own)"
                     );
-                    self.refuse(&question, "the question does not identify its call and several are running");
+                    self.refuse(
+                        &question,
+                        "the question does not identify its call and several are running",
+                    );
                 }
             }
         }
@@ -332,7 +335,11 @@ impl Connection {
         let is_other = |asker: &Asker| callers.iter().any(|caller| !caller.is(&asker.caller));
         match running[..] {
             [] if left.is_empty() => return Addressee::None,
-            [] => return Addressee::Doubtful("the request of this question was cancelled or timed out"),
+            [] => {
+                return Addressee::Doubtful(
+                    "the request of this question was cancelled or timed out",
+                );
+            }
             _ if left.iter().any(|(_, asker)| is_other(asker)) => {
                 return Addressee::Doubtful(
                     "a call of another caller that was cancelled or timed out may have asked it",
@@ -403,7 +410,9 @@ impl Connection {
             }
             waiting.channel.clone()
         };
-        let Some(channel) = channel else { return self.refuse(&question, "the caller has disconnected") };
+        let Some(channel) = channel else {
+            return self.refuse(&question, "the caller has disconnected");
+        };
         let answered = channel.ask(&question.method, question.params.as_deref());
         let waits = (!has_token).then(|| self.questions().turns.unanswered());
         let connection = Arc::downgrade(self);
@@ -442,9 +451,9 @@ mod tests {
     use super::*;
     use crate::{
         TargetId,
-        events::{EventPublisher, EventBus},
-        request::{RequestContext, Request},
-        client_channel::{InterimMessage, ClientChannel},
+        client_channel::{ClientChannel, InterimMessage},
+        events::{EventBus, EventPublisher},
+        request::{Request, RequestContext},
         stdio::{former_calls::GRACE, lines::Line},
     };
 
@@ -529,7 +538,8 @@ mod tests {
     async fn ambiguous_question_waits_until_one_call_remains() {
         let (connection, mut written) = connection();
         let alice = session("alice");
-        let [(first, mut told_first), (second, mut told_second)] = [ClientChannel::open(), ClientChannel::open()];
+        let [(first, mut told_first), (second, mut told_second)] =
+            [ClientChannel::open(), ClientChannel::open()];
         let (of_first, of_second) = (plain(&alice, &first), plain(&alice, &second));
         let _calls = [start!(connection, of_first), start!(connection, of_second)];
         ask(&connection, None);
@@ -543,7 +553,8 @@ mod tests {
     async fn ambiguous_question_of_two_callers_is_rejected() {
         let (connection, mut written) = connection();
         let (alice, bob) = (session("alice"), session("bob"));
-        let [(first, _told_first), (second, mut told_second)] = [ClientChannel::open(), ClientChannel::open()];
+        let [(first, _told_first), (second, mut told_second)] =
+            [ClientChannel::open(), ClientChannel::open()];
         let (of_first, of_second) = (plain(&alice, &first), plain(&bob, &second));
         let _calls = [start!(connection, of_first), start!(connection, of_second)];
         ask(&connection, None);
@@ -568,7 +579,10 @@ mod tests {
             if is_answered {
                 answer(&connection, 1, "{}");
                 ask(&connection, None);
-                assert!(!is_asked(&mut told) && is_rejected(&mut written), "the call ended just now");
+                assert!(
+                    !is_asked(&mut told) && is_rejected(&mut written),
+                    "the call ended just now"
+                );
                 tokio::time::advance(GRACE).await;
             } else {
                 tokio::time::advance(Duration::from_millis(

@@ -21,9 +21,9 @@ use retry_backoff::Backoff;
 
 use super::{
     super::{
+        error::{Error, Phase, ProtocolViolation},
         events::EventPublisher,
-        error::{ProtocolViolation, Error, Phase},
-        handshake::{self, UpstreamInfo, Negotiation},
+        handshake::{self, Negotiation, UpstreamInfo},
         message::{self, Outgoing},
         routing::TargetId,
         start::Start,

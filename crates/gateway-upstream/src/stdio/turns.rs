@@ -164,7 +164,8 @@ impl Turns {
             Some(turn)
         } else {
             let full = |why: QuotaExceeded| match why {
-                QuotaExceeded::PerCaller { limit: most, .. } | QuotaExceeded::Total { limit: most, .. } => CallNotStarted::Full { most },
+                QuotaExceeded::PerCaller { limit: most, .. }
+                | QuotaExceeded::Total { limit: most, .. } => CallNotStarted::Full { most },
             };
             let _place = self.queue.acquire(quota_key).map_err(full)?;
             self.queued(tool, Instant::now() + within).await.map_err(|_| self.late())?

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::Target;
 use crate::{
     definitions::{Definitions, Tools},
-    error::{ProtocolViolation, Error, Phase},
+    error::{Error, Phase, ProtocolViolation},
     features::Features,
     message::{Catalogue, Outgoing},
 };

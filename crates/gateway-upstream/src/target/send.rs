@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gateway_policy::{QuotaExceeded, Permit};
+use gateway_policy::{Permit, QuotaExceeded};
 use gateway_protocol::{
     mcp::{Method, RawResult},
     trace_context,
@@ -18,14 +18,14 @@ use tokio::time::timeout;
 
 use super::{
     super::{
-        send_state::SendState,
-        error::{Error, Phase},
+        client_channel::ClientChannel,
         concurrency::ConcurrencyPermit,
+        error::{Error, Phase},
+        in_flight::InFlight,
         message::Outgoing,
         reply::read_result,
         request::Request,
-        client_channel::ClientChannel,
-        in_flight::InFlight,
+        send_state::SendState,
     },
     MAX_REQUEST_TIME, Target,
 };
@@ -45,7 +45,8 @@ impl Target {
         let started = Instant::now();
         // Checked after the queue, because other requests may have failed meanwhile.
         let breaker_permit = self.breaker.acquire()?;
-        let in_flight = Arc::new(InFlight::new(breaker_permit, &self.quotas, request.quota_key.clone()));
+        let in_flight =
+            Arc::new(InFlight::new(breaker_permit, &self.quotas, request.quota_key.clone()));
         let channel = request.channel.map(|channel| channel.for_request(&in_flight));
         let request = Request { channel: channel.as_ref(), ..request };
         let outcome = self.send_within_limit(permit.subject(), request, started).await;
@@ -97,7 +98,8 @@ impl Target {
                 Err(_) => {
                     let after_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
                     // A request that was not sent by now never is.
-                    let phase = if send_state.cancel_if_unsent() { Phase::Connect } else { Phase::Call };
+                    let phase =
+                        if send_state.cancel_if_unsent() { Phase::Connect } else { Phase::Call };
                     return Err(Error::Timeout { phase, after_ms });
                 }
             }

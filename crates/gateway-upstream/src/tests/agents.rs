@@ -146,7 +146,10 @@ async fn agent_without_supported_version_is_down() {
         let upstreams = start_with(&fake);
         eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
         let error = ask(&upstreams).await.unwrap_err();
-        assert!(matches!(error, Error::Protocol { what: ProtocolViolation::NoCommonVersion }), "{error}");
+        assert!(
+            matches!(error, Error::Protocol { what: ProtocolViolation::NoCommonVersion }),
+            "{error}"
+        );
         assert!(!error.may_have_run());
         assert!(fake.seen("SendMessage").is_empty());
         upstreams.shutdown().await;

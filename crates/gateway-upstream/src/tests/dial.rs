@@ -38,7 +38,9 @@ async fn redirects_are_not_followed() {
         let upstreams = start(transport(&fake), limits(), TIMING);
         upstreams.until_up().await;
         let error = upstreams.try_call("{}").await.unwrap_err();
-        assert!(matches!(error, Error::Protocol { what: ProtocolViolation::Status(s) } if s == status));
+        assert!(
+            matches!(error, Error::Protocol { what: ProtocolViolation::Status(s) } if s == status)
+        );
         assert_eq!(fake.seen("tools/call").len(), 1);
         upstreams.shutdown().await;
     }

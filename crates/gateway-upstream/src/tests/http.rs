@@ -203,7 +203,10 @@ async fn header_mismatch_refreshes_definition_and_retries() {
     assert_eq!(fake.seen("tools/call").len(), 2);
 
     let error = upstreams.try_call(r#"{"r":8}"#).await.unwrap_err();
-    assert!(matches!(error, Error::Protocol { what: ProtocolViolation::HeadersRefused }), "{error}");
+    assert!(
+        matches!(error, Error::Protocol { what: ProtocolViolation::HeadersRefused }),
+        "{error}"
+    );
     assert_eq!(fake.seen("tools/call").len(), 4);
 }
 

@@ -35,8 +35,14 @@ async fn closed_connections_are_errors() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n";
     let half = format!("{head}{{\"jsonrpc\":\"2.0\"");
     assert_eq!(breach(move |_| Reply::Close(half.clone().into())).await, ProtocolViolation::Closed);
-    assert_eq!(breach(|_| sse_reply([b"data: {\"json".as_slice()])).await, ProtocolViolation::Closed);
-    assert_eq!(breach(|_| sse_reply([b": nothing\n\n".as_slice()])).await, ProtocolViolation::Closed);
+    assert_eq!(
+        breach(|_| sse_reply([b"data: {\"json".as_slice()])).await,
+        ProtocolViolation::Closed
+    );
+    assert_eq!(
+        breach(|_| sse_reply([b": nothing\n\n".as_slice()])).await,
+        ProtocolViolation::Closed
+    );
 }
 
 #[tokio::test]
@@ -47,7 +53,10 @@ async fn invalid_responses_are_errors() {
     assert!(matches!(breach(json(b"[]")).await, ProtocolViolation::Garbage(_)));
     let request = br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
     assert!(matches!(breach(json(request)).await, ProtocolViolation::Garbage(_)));
-    assert!(matches!(breach(|_| sse_reply([b"data: x\n\n".as_slice()])).await, ProtocolViolation::Garbage(_)));
+    assert!(matches!(
+        breach(|_| sse_reply([b"data: x\n\n".as_slice()])).await,
+        ProtocolViolation::Garbage(_)
+    ));
     let nested = br#"{"jsonrpc":"2.0","id":1,"result":"#;
     let nested: Vec<u8> = [&nested[..], &[b'['; 10_000][..]].concat();
     assert!(matches!(
@@ -58,12 +67,24 @@ async fn invalid_responses_are_errors() {
     assert_eq!(breach(json(wrong_id)).await, ProtocolViolation::WrongId);
     let string_id = br#"{"jsonrpc":"2.0","id":"3","result":{}}"#;
     assert_eq!(breach(json(string_id)).await, ProtocolViolation::WrongId);
-    assert_eq!(breach(|_| raw_reply(200, "text/html", b"<html>")).await, ProtocolViolation::ContentType);
+    assert_eq!(
+        breach(|_| raw_reply(200, "text/html", b"<html>")).await,
+        ProtocolViolation::ContentType
+    );
     assert_eq!(breach(|_| raw_reply(202, "text/plain", b"")).await, ProtocolViolation::ContentType);
-    assert_eq!(breach(|seen| seen.result(&json!([false]))).await, ProtocolViolation::Shape("tools/call"));
-    assert_eq!(breach(|_| raw_reply(500, "text/html", b"<html>")).await, ProtocolViolation::Status(500));
+    assert_eq!(
+        breach(|seen| seen.result(&json!([false]))).await,
+        ProtocolViolation::Shape("tools/call")
+    );
+    assert_eq!(
+        breach(|_| raw_reply(500, "text/html", b"<html>")).await,
+        ProtocolViolation::Status(500)
+    );
     let redirect = b"HTTP/1.1 307 X\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n";
-    assert_eq!(breach(|_| Reply::Keep(vec![redirect.to_vec()])).await, ProtocolViolation::Status(307));
+    assert_eq!(
+        breach(|_| Reply::Keep(vec![redirect.to_vec()])).await,
+        ProtocolViolation::Status(307)
+    );
 }
 
 #[tokio::test]
@@ -113,7 +134,8 @@ async fn messages_before_response_are_rate_limited() {
     let buffered = Some(Arc::new(buffers.open(None, 4 * 65_536)));
     let context = RequestContext { buffered, ..RequestContext::default() };
     let began = Instant::now();
-    let result = upstreams.send(permit(&key(), "t"), Request::plain(Method::CallTool, &[], &context)).await;
+    let result =
+        upstreams.send(permit(&key(), "t"), Request::plain(Method::CallTool, &[], &context)).await;
     assert_eq!(result.unwrap().result.get(), "{}");
     // Of 380,000 bytes, the first 64 KiB are read immediately and the others at 1 MiB/s.
     assert!(began.elapsed() > Duration::from_millis(250), "{:?}", began.elapsed());

@@ -110,7 +110,8 @@ async fn lost_request_is_retried_only_if_repeatable() {
         upstreams.until_up().await;
         let context = RequestContext::default();
         let request = Request::plain(Method::CallTool, &[], &context);
-        let outcome = upstreams.send(permit(&key(), "t"), Request { is_repeatable, ..request }).await;
+        let outcome =
+            upstreams.send(permit(&key(), "t"), Request { is_repeatable, ..request }).await;
         assert_eq!(outcome.is_ok(), is_repeatable, "{outcome:?}");
         assert_eq!(fake.seen("tools/call").len(), attempts);
     }
@@ -174,7 +175,8 @@ async fn unanswered_questions_are_not_upstream_failures() {
         let context = RequestContext::default();
         let request = Request::plain(Method::CallTool, &[], &context);
         let began = Instant::now();
-        let called = upstreams.send(permit(&key(), "t"), Request { channel: Some(&channel), ..request });
+        let called =
+            upstreams.send(permit(&key(), "t"), Request { channel: Some(&channel), ..request });
         let (outcome, asked) = tokio::join!(called, meanwhile.recv());
         assert!(matches!(asked, Some(InterimMessage::Question(_))), "{asked:?}");
         let error = outcome.unwrap_err();

@@ -59,7 +59,8 @@ async fn child_that_cannot_start_is_unavailable() {
         limits: ChildLimits::default(),
         most_own: None,
     };
-    for (child, reason) in [(missing, "cannot start the process"), (script("exit 7"), "exit status: 7")]
+    for (child, reason) in
+        [(missing, "cannot start the process"), (script("exit 7"), "exit status: 7")]
     {
         let upstreams = start(child, limits(), TIMING);
         eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;

@@ -66,7 +66,10 @@ async fn longest_idle_child_is_evicted() {
     let another = async {
         eventually(|| async { upstreams.health()[0].load.running == 2 }).await;
         let error = upstreams.call_as("d", "{}").await.unwrap_err();
-        assert!(matches!(error, Error::ChildLimitReached(ChildLimitReached { most: 2 })), "{error}");
+        assert!(
+            matches!(error, Error::ChildLimitReached(ChildLimitReached { most: 2 })),
+            "{error}"
+        );
         upstreams.call_as("", "{}").await.unwrap()
     };
     let ((b, c), shared) = tokio::join!(working, another);

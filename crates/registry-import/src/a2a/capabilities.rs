@@ -41,7 +41,11 @@ impl Card {
             };
             said.take("uri");
             if uri == SBOM_EXTENSION && sbom.is_some() {
-                self.repairs.made(at, "a second list of dependencies", "it was merged into the first");
+                self.repairs.made(
+                    at,
+                    "a second list of dependencies",
+                    "it was merged into the first",
+                );
                 depends.extend(self.params_of_sbom(&mut said));
                 self.finish(said);
                 continue;
@@ -104,7 +108,11 @@ impl Card {
                 }
             };
             if said.take("type").is_none() {
-                self.repairs.made(&at, "a dependency without a type", "it is taken as a dependency on a tool");
+                self.repairs.made(
+                    &at,
+                    "a dependency without a type",
+                    "it is taken as a dependency on a tool",
+                );
             }
             said.take("name");
             said.take("version");

@@ -7,7 +7,13 @@ use super::{AgentImportOptions, agent};
 use crate::{Imported, Repair};
 
 fn imported(card: &Value) -> Imported {
-    import_agent(card, &AgentImportOptions { url: "https://a.example".to_owned(), ..AgentImportOptions::default() })
+    import_agent(
+        card,
+        &AgentImportOptions {
+            url: "https://a.example".to_owned(),
+            ..AgentImportOptions::default()
+        },
+    )
 }
 
 fn lines(imported: &Imported) -> Vec<String> {

@@ -147,7 +147,11 @@ impl LenientFile<'_> {
 impl Callees {
     /// Finds the tool that a step names. If several match, the one in the composition's `depends`
     /// is used.
-    pub(super) fn find(&self, wanted: &Wanted<'_>, depends: &[Value]) -> Result<CalleeMatch, Unclear> {
+    pub(super) fn find(
+        &self,
+        wanted: &Wanted<'_>,
+        depends: &[Value],
+    ) -> Result<CalleeMatch, Unclear> {
         let candidates = self.candidates(wanted);
         let mut fitting: Vec<_> = candidates.iter().filter(|callee| callee.fits(wanted)).collect();
         if fitting.len() > 1 && fitting.iter().any(|callee| callee.is_declared(depends)) {

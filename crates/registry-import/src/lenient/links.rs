@@ -106,7 +106,8 @@ impl LenientFile<'_> {
                 let text = |name: &str| provision[name].as_str().unwrap_or_default().to_owned();
                 let key = (text("tool"), text("version"));
                 if Name::parse(Kind::Tool, &key.0).is_ok() && known.insert(key.clone()) {
-                    let pointer = existing(self.file, server.origins.origin(&format!("/provides/{i}")));
+                    let pointer =
+                        existing(self.file, server.origins.origin(&format!("/provides/{i}")));
                     missing.push((key, server.key(), pointer));
                 }
             }

@@ -76,7 +76,11 @@ impl Entry {
         if self.map.contains_key("schema") {
             for keyword in KEYWORDS.iter().filter(|keyword| self.map.contains_key(**keyword)) {
                 let what = format!("`{keyword}` is beside `schema`, where it has no effect");
-                repairs.needed(self.at(keyword), what, "move it into `schema` if it belongs to the schema");
+                repairs.needed(
+                    self.at(keyword),
+                    what,
+                    "move it into `schema` if it belongs to the schema",
+                );
             }
             return;
         }

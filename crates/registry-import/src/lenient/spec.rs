@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     LenientFile,
-    callee::{self, Call, Callees, CalleeMatch, Unclear, Wanted},
+    callee::{self, Call, CalleeMatch, Callees, Unclear, Wanted},
     existing,
     mapping::shape_mappings,
 };

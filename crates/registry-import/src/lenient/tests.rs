@@ -8,7 +8,7 @@ use registry_core::{Catalog, RegistryFile, RegistryId, rules::plan};
 use serde_json::{Value, json};
 
 use super::import_registry_file;
-use crate::{RepairedBy, Imported, Repair};
+use crate::{Imported, Repair, RepairedBy};
 
 fn lines(imported: &Imported) -> Vec<String> {
     let line = |r: &Repair| format!("{:?} {}: {}; {}", r.by, r.pointer, r.what, r.how);
@@ -356,7 +356,8 @@ fn incomplete_agent_keeps_its_fields() {
 
 #[test]
 fn agent_repairs_point_into_the_file() {
-    let of = |agent: Value| import_registry_file(&json!({ "schemaVersion": "2.0", "agents": [agent] }));
+    let of =
+        |agent: Value| import_registry_file(&json!({ "schemaVersion": "2.0", "agents": [agent] }));
     let found = of(json!({ "name": "Research Agent", "version": "latest", "metadata": "x",
         "odd": 1, "capabilities": { "extensions": [{ "uri": "urn:agentgateway:sbom",
             "params": { "depends": ["tool/a"] } }] } }));

@@ -7,7 +7,7 @@ use registry_core::{
 use serde_json::{Value, json};
 
 use super::{LiveServer, Naming, ServerImportOptions, server};
-use crate::{RepairedBy, Imported, UnlistedRepairs};
+use crate::{Imported, RepairedBy, UnlistedRepairs};
 
 fn imported(info: &Value, tools: &[Value]) -> Imported {
     import_server(
@@ -97,7 +97,11 @@ fn schemas_are_shared_and_features_hidden_only_on_request() {
     assert_eq!(usual.draft.schemas, <[Value; 0]>::default());
     assert_eq!(usual.draft.tools[1]["inputSchema"], takes);
     assert_eq!(usual.draft.servers[0]["exposes"], json!(["prompts", "resources"]));
-    let options = ServerImportOptions { share_schemas: true, tools_only: true, ..ServerImportOptions::default() };
+    let options = ServerImportOptions {
+        share_schemas: true,
+        tools_only: true,
+        ..ServerImportOptions::default()
+    };
     let other = import_server(&live, &options);
     accepted(&other);
     assert_eq!(other.draft.schemas.len(), 1);
@@ -273,7 +277,12 @@ fn unusable_schemas_are_dropped() {
     for (i, tool) in found.draft.tools.iter().enumerate() {
         assert!(tool.get("inputSchema").is_none(), "{i}");
         let said = format!("/tools/{i}");
-        assert!(found.repairs.iter().any(|r| r.pointer.starts_with(&said) && r.by == RepairedBy::Person));
+        assert!(
+            found
+                .repairs
+                .iter()
+                .any(|r| r.pointer.starts_with(&said) && r.by == RepairedBy::Person)
+        );
     }
 }
 
@@ -333,7 +342,8 @@ fn public_address_is_served_as_remote() {
     let info = json!({ "name": "com.example/files", "version": "1.0.0" });
     let live = LiveServer { info, tools: vec![tool("a")], ..LiveServer::default() };
     let remote = super::public_remote("https://files.example/mcp", &["X-Key".to_owned()]);
-    let found = import_server(&live, &ServerImportOptions { remote, ..ServerImportOptions::default() });
+    let found =
+        import_server(&live, &ServerImportOptions { remote, ..ServerImportOptions::default() });
     accepted(&found);
     let entity = Entity::parse(Kind::Server, &found.draft.servers[0]).unwrap();
     let Entity::Server(server) = entity else { panic!("{entity:?}") };

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{Common, kept, schema};
 use crate::{
     repair::quoted,
-    screening::{screened_members, screen_text},
+    screening::{screen_text, screened_members},
 };
 
 /// Members of a tool with their own screening.

@@ -1,6 +1,6 @@
 //! Validation overrides of single tools and their precedence.
 
-use gateway_policy::{ValidationModes, ValidationMode};
+use gateway_policy::{ValidationMode, ValidationModes};
 
 use super::parse;
 
@@ -19,10 +19,20 @@ fn exact_entry_precedes_others_per_field() {
                  { tool: agent/x/c, outputValidation: warn }]";
     let rules = parse(&with(tools)).unwrap().registry.check_rules();
     let of = |key: &str| rules.for_tool(&key.parse().unwrap());
-    let all = ValidationModes { input: ValidationMode::Error, output: ValidationMode::Ignore, contract: ValidationMode::Error };
+    let all = ValidationModes {
+        input: ValidationMode::Error,
+        output: ValidationMode::Ignore,
+        contract: ValidationMode::Error,
+    };
     for (tool, checks) in [
-        ("tool/a@1.0.0", ValidationModes { input: ValidationMode::Ignore, output: ValidationMode::Error, ..all }),
-        ("tool/a@2.0.0", ValidationModes { input: ValidationMode::Warn, output: ValidationMode::Error, ..all }),
+        (
+            "tool/a@1.0.0",
+            ValidationModes { input: ValidationMode::Ignore, output: ValidationMode::Error, ..all },
+        ),
+        (
+            "tool/a@2.0.0",
+            ValidationModes { input: ValidationMode::Warn, output: ValidationMode::Error, ..all },
+        ),
         ("tool/b@1.0.0", ValidationModes { contract: ValidationMode::Ignore, ..all }),
         ("tool/b@1.0.1", all),
         ("tool/c@2.0.0", all),

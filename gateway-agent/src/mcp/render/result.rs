@@ -178,7 +178,12 @@ pub(crate) fn failed(id: Id<'_>, era: Era, text: &str) -> SizedResponse {
 }
 
 /// The result for a call that the age of the catalog forbids: as text, and in `_meta` for programs.
-pub(crate) fn stale_catalog(id: Id<'_>, era: Era, tool: &str, stale: &StaleCatalog) -> SizedResponse {
+pub(crate) fn stale_catalog(
+    id: Id<'_>,
+    era: Era,
+    tool: &str,
+    stale: &StaleCatalog,
+) -> SizedResponse {
     let StaleCatalog { age, limit, is_read_only } = stale;
     let kind = if *is_read_only { "calls of all tools" } else { "tools that may change something" };
     let text = format!(

@@ -10,7 +10,7 @@ use futures_util::{
     StreamExt as _,
     stream::{self, BoxStream, SelectAll},
 };
-use gateway_policy::{Denial, QuotaKind, QuotaGuard, Quotas};
+use gateway_policy::{Denial, QuotaGuard, QuotaKind, Quotas};
 use gateway_protocol::{
     jsonrpc::{self, Object},
     mcp::Method,

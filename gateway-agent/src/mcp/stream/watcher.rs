@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{QuotaExceeded, QuotaKind, QuotaGuard};
+use gateway_policy::{QuotaExceeded, QuotaGuard, QuotaKind};
 use gateway_protocol::naming::Interfaces;
-use gateway_upstream::{UpstreamEvent, Definitions, FeatureEntries, UpstreamChange, TargetId};
+use gateway_upstream::{Definitions, FeatureEntries, TargetId, UpstreamChange, UpstreamEvent};
 use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
@@ -84,7 +84,8 @@ impl ChangeWatcher {
             .acquire(&requester.caller.payer)
             .map_err(Rejection::TooManyStreams)?;
         let permit = endpoint.state.streams.clone().try_acquire_owned();
-        let full = QuotaExceeded::Total { kind: QuotaKind::Streams, limit: endpoint.state.most_streams };
+        let full =
+            QuotaExceeded::Total { kind: QuotaKind::Streams, limit: endpoint.state.most_streams };
         let permit = permit.map_err(|_| Rejection::TooManyStreams(full))?;
         let (catalog, definitions) = endpoint.gateway.views().subscribe();
         let mut watcher = Self {

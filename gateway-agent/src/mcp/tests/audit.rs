@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::StreamExt as _;
-use gateway_policy::{Access, ValidationMode, RuntimeValidation};
+use gateway_policy::{Access, RuntimeValidation, ValidationMode};
 use gateway_protocol::mcp::Era;
 use serde_json::{Value, json};
 

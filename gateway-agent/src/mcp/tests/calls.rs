@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gateway_policy::{ValidationMode, RuntimeValidation, ToolValidation};
+use gateway_policy::{RuntimeValidation, ToolValidation, ValidationMode};
 use gateway_protocol::trace_context::Parent;
 use serde_json::{Value, json};
 
@@ -45,8 +45,11 @@ async fn valid_call_is_forwarded_unchanged() {
 
 #[tokio::test]
 async fn arguments_are_forwarded_byte_for_byte() {
-    let bench =
-        Bench::start(policy(ValidationMode::Warn, ValidationMode::Ignore), vec![tool("t", "1.0.0", json!({}))]).await;
+    let bench = Bench::start(
+        policy(ValidationMode::Warn, ValidationMode::Ignore),
+        vec![tool("t", "1.0.0", json!({}))],
+    )
+    .await;
     let ask = Ask::modern("tools/call", json!({ "name": "t" }));
     let body = ask.body.to_string().replace(
         r#""name":"t""#,
@@ -69,13 +72,19 @@ async fn tool_setting_overrides_general_setting() {
     };
     let bad = || json!({ "n": "x" });
     let strict = policy(ValidationMode::Error, ValidationMode::Error);
-    let bench =
-        Bench::start(Setup { tools: only(ValidationMode::Ignore, ValidationMode::Warn), ..strict }, entities()).await;
+    let bench = Bench::start(
+        Setup { tools: only(ValidationMode::Ignore, ValidationMode::Warn), ..strict },
+        entities(),
+    )
+    .await;
     assert_eq!(bench.call("", "t", bad()).await.result()["structuredContent"], bad());
     assert!(bench.call("", "u", bad()).await.failure().contains("/n"));
     let lenient = policy(ValidationMode::Ignore, ValidationMode::Ignore);
-    let bench =
-        Bench::start(Setup { tools: only(ValidationMode::Ignore, ValidationMode::Error), ..lenient }, entities()).await;
+    let bench = Bench::start(
+        Setup { tools: only(ValidationMode::Ignore, ValidationMode::Error), ..lenient },
+        entities(),
+    )
+    .await;
     assert!(bench.call("", "t", bad()).await.failure().contains("breaks its registered schema"));
     assert_eq!(bench.call("", "u", bad()).await.result()["structuredContent"], bad());
 }
@@ -85,7 +94,8 @@ async fn input_validation_follows_mode() {
     let entities = || vec![tool("t", "1.0.0", json!({ "inputSchema": schema() }))];
     let bad = json!({ "n": "x" });
 
-    let strict = Bench::start(policy(ValidationMode::Error, ValidationMode::Ignore), entities()).await;
+    let strict =
+        Bench::start(policy(ValidationMode::Error, ValidationMode::Ignore), entities()).await;
     let told = strict.call("", "t", bad.clone()).await.failure();
     assert!(
         told.contains("- /n: ") && told.contains("- (top level): ") && told.contains("\"q\""),
@@ -257,7 +267,8 @@ async fn output_validation_follows_mode() {
     let bad = json!({ "result": { "content": [], "structuredContent": { "secret": 4711 } } });
     let none = json!({ "result": { "content": [] } });
 
-    let strict = Bench::start(policy(ValidationMode::Ignore, ValidationMode::Error), entities()).await;
+    let strict =
+        Bench::start(policy(ValidationMode::Ignore, ValidationMode::Error), entities()).await;
     strict.call("", "says", good).await.result();
     let told = strict.call("", "says", bad.clone()).await.failure();
     assert!(told.contains("/secret") && !told.contains("4711"), "{told}");
@@ -279,7 +290,8 @@ async fn unusable_schema_rejects_only_required_validation() {
     assert_eq!(strict.call("", "t", json!({})).await.error(), (200, -32603));
     let listed = strict.modern("", "tools/list", json!({})).await.result();
     assert_eq!(listed["tools"][0]["inputSchema"], json!({ "type": "object" }));
-    let lenient = Bench::start(policy(ValidationMode::Warn, ValidationMode::Ignore), entities()).await;
+    let lenient =
+        Bench::start(policy(ValidationMode::Warn, ValidationMode::Ignore), entities()).await;
     lenient.call("", "t", json!({})).await.result();
 }
 

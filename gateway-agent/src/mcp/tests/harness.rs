@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, future::pending, net::SocketAddr, sync::Arc, ti
 
 use axum::{Router, body::Body, extract::ConnectInfo};
 use gateway_compose::{CompositionState, Sagas};
-use gateway_policy::{Access, ValidationRules, ValidationMode, RuntimeValidation, ToolValidation};
+use gateway_policy::{Access, RuntimeValidation, ToolValidation, ValidationMode, ValidationRules};
 use gateway_protocol::naming::Prefix;
 use gateway_testkit::{McpServer, Received, Reply, Server};
 use gateway_upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams};
@@ -163,7 +163,8 @@ impl Bench {
         let cache = Cache::in_memory(None);
         cache.confirm(Duration::ZERO);
         let staleness = StalenessMonitor::new(cache.clone(), setup.max_staleness);
-        let rules = contract::Settings::new(ValidationRules::new(setup.policy, setup.tools), Vec::new());
+        let rules =
+            contract::Settings::new(ValidationRules::new(setup.policy, setup.tools), Vec::new());
         let contracts = Arc::new(Contracts::open(&cache_file, rules, definitions.borrow().clone()));
         let listed = upstreams.definitions();
         let stop = CancellationToken::new();

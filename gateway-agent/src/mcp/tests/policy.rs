@@ -1,6 +1,6 @@
 //! Policy modes and callers, through the endpoint.
 
-use gateway_policy::{Access, ValidationMode, RuntimeValidation};
+use gateway_policy::{Access, RuntimeValidation, ValidationMode};
 use registry_core::Digest;
 use serde_json::json;
 

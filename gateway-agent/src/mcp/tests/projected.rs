@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gateway_policy::{ValidationMode, RuntimeValidation};
+use gateway_policy::{RuntimeValidation, ValidationMode};
 use gateway_protocol::mcp::Era;
 use gateway_upstream::UpstreamLimits;
 use serde_json::{Value, json};
@@ -102,9 +102,11 @@ async fn unprojectable_result_is_rejected() {
 
 #[tokio::test]
 async fn tool_error_keeps_only_texts() {
-    let bench =
-        says(json!({ "outputSchema": { "type": "object", "required": ["never"] } }), ValidationMode::Error)
-            .await;
+    let bench = says(
+        json!({ "outputSchema": { "type": "object", "required": ["never"] } }),
+        ValidationMode::Error,
+    )
+    .await;
     let upstream = json!({ "isError": true, "structuredContent": { "id": SECRET }, "_meta": { "x": SECRET },
         "content": [
             { "type": "text", "text": "no such id", "_meta": { "x": SECRET } },

@@ -7,7 +7,9 @@ fn possibly_executed_call_has_unknown_effects() {
     let is_unknown = |error: Error| error.effects() == Effects::Unknown;
     let timeout = |phase| Error::from(gateway_upstream::Error::Timeout { phase, after_ms: 1 });
     let open = gateway_upstream::Error::OpenTask { why: "?".to_owned(), said: None };
-    let garbage = gateway_upstream::Error::Protocol { what: gateway_upstream::ProtocolViolation::ContentType };
+    let garbage = gateway_upstream::Error::Protocol {
+        what: gateway_upstream::ProtocolViolation::ContentType,
+    };
     for error in [
         Error::InvalidOutput { violations: Vec::new() },
         Error::MissingCapability { capability: "sampling" },
@@ -23,7 +25,9 @@ fn possibly_executed_call_has_unknown_effects() {
     }
     let refused =
         gateway_upstream::Error::Rpc { code: -32_000, message: String::new(), data: None };
-    let old = gateway_upstream::Error::Protocol { what: gateway_upstream::ProtocolViolation::NoCommonVersion };
+    let old = gateway_upstream::Error::Protocol {
+        what: gateway_upstream::ProtocolViolation::NoCommonVersion,
+    };
     for error in [
         Error::NoCatalog,
         Denial::NoSuchTool.into(),
@@ -46,7 +50,9 @@ fn nested_composition_keeps_effects_and_retry() {
 
     let second = Duration::from_secs(1);
     let spared = || {
-        Error::from(gateway_upstream::Error::from(gateway_upstream::CircuitOpen { retry_after: second }))
+        Error::from(gateway_upstream::Error::from(gateway_upstream::CircuitOpen {
+            retry_after: second,
+        }))
     };
     assert_eq!(spared().retry_after(), Some(second));
     let tool = Name::parse(Kind::Tool, "t").unwrap();

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use registry_core::{Kind, Name};
-use registry_import::{Imported, Naming, ServerImportOptions, public_remote, import_server};
+use registry_import::{Imported, Naming, ServerImportOptions, import_server, public_remote};
 use serde::Serialize;
 
 use super::mcp_servers::report;

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, io, io::Write as _, path::Path, time::Instant};
 
 use futures_util::future::join_all;
 use registry_import::{
-    Imported, Naming, Repair, ServerImportOptions,
+    Imported, Naming, Repair, ServerImportOptions, import_server,
     mcp_servers::{self, McpServer, McpServers, Merged, Transport},
-    public_remote, import_server,
+    public_remote,
 };
 
 use super::targets;

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use registry_core::rules::Proposed;
-use registry_import::{RepairedBy, Draft, Imported, Repair};
+use registry_import::{Draft, Imported, Repair, RepairedBy};
 
 use super::{
     super::{Session, refuse_errors},

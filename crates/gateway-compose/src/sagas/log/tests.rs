@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     Cause,
     history::{SagaStart, SagaStatus},
-    sagas::{StartResult, Journal, journal_path},
+    sagas::{Journal, StartResult, journal_path},
 };
 
 fn began() -> SagaStart {
@@ -53,7 +53,11 @@ async fn saga_id_is_released_after_end_is_on_disk() {
     log.write(&Event::Failed { step: None, error: json!({}), is_unknown: false })
         .await
         .unwrap_err();
-    assert_eq!(log.history().result(0), Some(&json!("kept")), "the result is needed for compensation");
+    assert_eq!(
+        log.history().result(0),
+        Some(&json!("kept")),
+        "the result is needed for compensation"
+    );
     assert!(log.history().ended().is_none());
     assert!(log.end(end(SagaStatus::Compensated)).await.is_err());
     assert!(matches!(sagas.begin(began()), Ok(StartResult::Existing(_))));

@@ -202,8 +202,12 @@ fn open_sagas_are_limited_by_size() {
     table.apply(&id, &Event::ActionStarted { step: 0, input: json!("in") }, (17, 1)).unwrap();
     // Repeated compensation attempts do not add to the size.
     for _ in 0..3 {
-        table.apply(&id, &Event::CompensationStarted { step: 0, input: json!("in") }, (17, 1)).unwrap();
-        table.apply(&id, &Event::CompensationFailed { step: 0, error: json!("no") }, (19, 1)).unwrap();
+        table
+            .apply(&id, &Event::CompensationStarted { step: 0, input: json!("in") }, (17, 1))
+            .unwrap();
+        table
+            .apply(&id, &Event::CompensationFailed { step: 0, error: json!("no") }, (19, 1))
+            .unwrap();
         table.apply(&id, &end(SagaStatus::CompensationFailed, None), (23, 1)).unwrap();
         assert_eq!((open(&table).bytes, table.bytes), (LINE + 17 + 19, 0));
         table.apply(&id, &Event::RetryRequested, (11, 1)).unwrap();

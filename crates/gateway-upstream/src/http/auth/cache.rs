@@ -147,11 +147,19 @@ mod tests {
         let tokens = Tokens::new(10);
         assert_eq!(get(&tokens, caller("a"), "1", 60).await, "1");
         assert_eq!(get(&tokens, caller("a"), "2", 60).await, "1");
-        assert_eq!(get(&tokens, caller("b"), "3", 60).await, "3", "the token belongs to another caller");
+        assert_eq!(
+            get(&tokens, caller("b"), "3", 60).await,
+            "3",
+            "the token belongs to another caller"
+        );
         let other = Whose::Caller { principal: "a".into(), token: Digest::of(b"renewed") };
         assert_eq!(get(&tokens, other, "4", 60).await, "4", "another token was exchanged");
         tokens.forget(&caller("a"), &HeaderValue::from_static("0"));
-        assert_eq!(get(&tokens, caller("a"), "5", 60).await, "1", "the dropped token was replaced before");
+        assert_eq!(
+            get(&tokens, caller("a"), "5", 60).await,
+            "1",
+            "the dropped token was replaced before"
+        );
         tokens.forget(&caller("a"), &HeaderValue::from_static("1"));
         assert_eq!(get(&tokens, caller("a"), "6", 0).await, "6");
         assert_eq!(get(&tokens, caller("a"), "7", 60).await, "7", "the token expired immediately");

@@ -21,8 +21,8 @@ use super::{
     issued::{ACCESS_TOKEN, Issued, read, refusal, sensitive},
 };
 use crate::{
-    Addresses, AuthConfig, ClientAuthentication, TargetId, send_state::Body, error::TokenError,
-    secret::redact_url,
+    Addresses, AuthConfig, ClientAuthentication, TargetId, error::TokenError, secret::redact_url,
+    send_state::Body,
 };
 
 const REQUESTS: &str = "gateway_token_requests_total";
@@ -124,7 +124,9 @@ fn unreachable(error: Error) -> TokenError {
     match error {
         Error::Timeout { after_ms, .. } => TokenError::Late { after_ms },
         Error::Unavailable { source, .. } => TokenError::Unreachable(source.to_string()),
-        _ => TokenError::Unreachable("the connection closed before the response was complete".to_owned()),
+        _ => TokenError::Unreachable(
+            "the connection closed before the response was complete".to_owned(),
+        ),
     }
 }
 

@@ -69,7 +69,9 @@ pub(super) fn read(body: &[u8], subject: Option<&SubjectToken>) -> Result<Issued
     }
     if token.is_empty() || token.len() > TOKEN_BYTES || !token.bytes().all(|b| b.is_ascii_graphic())
     {
-        return Err(TokenError::Unusable("the token is empty, longer than 16 KiB, or contains whitespace"));
+        return Err(TokenError::Unusable(
+            "the token is empty, longer than 16 KiB, or contains whitespace",
+        ));
     }
     // A caller's token is for the gateway; no other server may get it.
     if subject.is_some_and(|subject| subject.expose() == token) {
@@ -102,7 +104,9 @@ pub(super) fn refusal(status: StatusCode, body: &[u8]) -> TokenError {
 /// A header value marked as sensitive.
 pub(super) fn sensitive(scheme: &str, credentials: &str) -> Result<HeaderValue, TokenError> {
     let value = HeaderValue::try_from(format!("{scheme} {credentials}"));
-    let mut value = value.map_err(|_| TokenError::Unusable("the token has characters that are not allowed in a header"))?;
+    let mut value = value.map_err(|_| {
+        TokenError::Unusable("the token has characters that are not allowed in a header")
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -4,7 +4,7 @@ use registry_core::{Catalog, RegistryFile, RegistryId, rules::plan};
 use serde_json::{Value, json};
 
 use super::{accepted, lines, registry_file};
-use crate::{RepairedBy, Imported};
+use crate::{Imported, RepairedBy};
 
 fn tool(name: &str, version: &str, source: &str) -> Value {
     let [server, server_version, tool] = source.split(' ').collect::<Vec<_>>()[..] else {
@@ -196,7 +196,8 @@ fn qualified_calls_of_unreadable_servers_are_not_dropped() {
             "a step names two servers",
         ),
     ] {
-        let found = import_registry_file(&file(&search_tools(), std::slice::from_ref(&call), &json!([])));
+        let found =
+            import_registry_file(&file(&search_tools(), std::slice::from_ref(&call), &json!([])));
         let said = lines(&found).join("\n");
         assert!(said.contains(expected), "{expected}\nnot in\n{said}");
         assert_eq!(*called(&found, 0), call);
@@ -205,7 +206,8 @@ fn qualified_calls_of_unreadable_servers_are_not_dropped() {
 
 #[test]
 fn unqualified_call_of_several_versions_is_for_a_person() {
-    let found = import_registry_file(&file(&search_tools(), &[json!({ "name": "search" })], &json!([])));
+    let found =
+        import_registry_file(&file(&search_tools(), &[json!({ "name": "search" })], &json!([])));
     assert!(found.repairs.iter().any(|repair| repair.by == RepairedBy::Person), "{found:?}");
     let said = lines(&found).join("\n");
     let expected =
@@ -223,10 +225,11 @@ fn second_version_of_an_agent_stays_in_its_step() {
         json!({ "id": format!("s{i}"), "operation":
         { "agent": { "name": "writer", "skill": "write", "version": version } } })
     };
-    let found =
-        import_registry_file(&json!({ "schemaVersion": "2.0", "agents": [agent("1.0.0"), agent("2.0.0")],
+    let found = import_registry_file(
+        &json!({ "schemaVersion": "2.0", "agents": [agent("1.0.0"), agent("2.0.0")],
         "tools": [{ "name": "both", "version": "1.0.0",
-            "spec": { "pipeline": { "steps": [step(0, "1.0.0"), step(1, "2.0.0")] } } }] }));
+            "spec": { "pipeline": { "steps": [step(0, "1.0.0"), step(1, "2.0.0")] } } }] }),
+    );
     is_left(&found, "but the composition depends on `writer@1.0.0`");
     assert_eq!(depends_of(&found), ["writer@1.0.0"]);
 }

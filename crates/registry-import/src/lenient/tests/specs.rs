@@ -243,7 +243,10 @@ fn unsupported_members_are_explained() {
     let said = lines(&found);
     let of_condition = said.iter().filter(|line| line.contains("/condition: ")).count();
     assert_eq!(of_condition, 1, "explained once: {said:#?}");
-    assert!(find(&found, "maybe")["spec"].to_string().contains("condition"), "the condition is not dropped");
+    assert!(
+        find(&found, "maybe")["spec"].to_string().contains("condition"),
+        "the condition is not dropped"
+    );
 }
 
 /// Problems between entries are reported even if other entries are unreadable.

@@ -83,7 +83,10 @@ async fn failed_saga_compensates_in_reverse_order() {
     let composed = Composed::start(vec![composition("order", saga(&steps, json!({})))]).await;
     let got = composed.got("order", json!({ "x": 1 })).await;
     let text = got.failure();
-    assert!(text.contains("the saga failed at `c`; its completed steps were compensated"), "{text}");
+    assert!(
+        text.contains("the saga failed at `c`; its completed steps were compensated"),
+        "{text}"
+    );
     assert!(text.contains("fail failed: out of stock"), "{text}");
     let error = got.result()["_meta"]["registry/failure"].clone();
     assert_eq!(error["reason"], "saga-failed");
