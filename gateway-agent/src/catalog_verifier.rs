@@ -35,10 +35,10 @@ pub enum CatalogRejected {
         key: Arc<VerifierKey>,
     },
     /// The signature is not by the required key.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     NotAttested(#[from] NotAttested),
     /// The startup checks found errors.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     InvalidCatalog(#[from] InvalidCatalog),
 }
 

@@ -61,13 +61,13 @@ const EMBEDDED_DRAIN: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The cache cannot be opened.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Cache(#[from] CacheError),
     /// The registry file is rejected, and there is no cached catalog.
     #[error("the registry file is rejected, and the cache has no catalog to serve instead: {0}")]
     ContentRejected(#[from] ContentRejected),
     /// A TLS file is invalid.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Tls(#[from] InvalidFile),
     /// The admin listener cannot bind.
     #[error("cannot listen on the admin address {address}: {source}")]
@@ -81,7 +81,7 @@ pub enum Error {
     #[error("cannot open the saga journal next to the cache: {0}")]
     Sagas(std::io::Error),
     /// The identity provider's key file is invalid.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Keys(#[from] registry_jwt::InvalidFile),
     /// A worker thread cannot start.
     #[error("cannot start worker threads: {0}")]

@@ -250,7 +250,7 @@ async fn pins_that_were_torn_or_edited_accept_nothing() {
         // Of `fixed` everything is registered, so nothing about it is in doubt.
         stage.lists(&["fixed"]).await;
         refused(&stage.client().call("open", json!({})).await);
-        assert!(stage.gateway.process.stderr().contains("the pins are refused"));
+        assert!(stage.gateway.process.stderr().contains("the pin file is rejected"));
         stage.metric("gateway_contract_drift{part=\"description\",class=\"unknown\"} 2").await;
     }
     // What is registered from now on was never otherwise.

@@ -151,7 +151,7 @@ fn settings_that_prove_nothing_are_refused_at_the_start() {
     let file = dir.path().join("gateway.yaml");
     let jwt = "issuer: i, audience: a";
     for (identity, why) in [
-        ("required: true".to_owned(), "lets nobody in"),
+        ("required: true".to_owned(), "rejects every caller"),
         ("mtls: { subject: true }".to_owned(), "clientCaFile"),
         (format!("jwt: {{ {jwt} }}"), "identity.jwt.jwks: missing"),
         (format!("jwt: {{ {jwt}, jwks: \"http://id.example/k\" }}"), "https://"),
@@ -160,10 +160,10 @@ fn settings_that_prove_nothing_are_refused_at_the_start() {
         ("apiKeys: [{ agent: a, sha256: abc }]".to_owned(), "64 hexadecimal"),
         ("apiKeys: [{ agent: a }]".to_owned(), "one of `sha256` and `keyFile`"),
         ("apiKeys: [{ agent: a, keyFile: /nobody/has/this }]".to_owned(), "/nobody/has/this"),
-        ("trustedProxies: [everybody]".to_owned(), "no network"),
-        ("resource: gateway".to_owned(), "no URL"),
-        ("scopes: { tools/call: [a] }".to_owned(), "nothing else has scopes"),
-        (format!("jwt: {{ {jwt}, jwks: f, requiredScopes: ['a\"b'] }}"), "is no scope"),
+        ("trustedProxies: [everybody]".to_owned(), "is not an address or network"),
+        ("resource: gateway".to_owned(), "is not a URL"),
+        ("scopes: { tools/call: [a] }".to_owned(), "the only credentials with scopes"),
+        (format!("jwt: {{ {jwt}, jwks: f, requiredScopes: ['a\"b'] }}"), "is not a scope"),
     ] {
         let yaml = format!("identity: {{ {identity} }}\nregistry: {{ source: \"file://x\" }}\n");
         std::fs::write(&file, yaml).expect("a file");

@@ -137,7 +137,7 @@ async fn a_variable_without_a_value_fails_the_call_and_is_named() {
     assert_eq!(answer.error_code(), -32603);
     let text = answer.message["error"]["message"].as_str().expect("a message");
     assert!(text.contains("variable PATH") && text.contains("/filters"), "{text}");
-    assert!(text.contains("nothing was called"), "{text}");
+    assert!(text.contains("was not called"), "{text}");
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ pub enum InvalidEndpoint {
     #[error("--agent: `{0}` is not the name or the version of an agent")]
     Agent(String),
     /// The TLS files are invalid.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Tls(#[from] InvalidFile),
 }
 

@@ -62,7 +62,7 @@ enum InvalidCacheFile {
     Io(#[from] io::Error),
     #[error("the file has {0} bytes; the maximum is {FILE_BYTES}")]
     TooLarge(u64),
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Invalid(Box<InvalidExport>),
     #[error("{0}")]
     Refused(CatalogRejected),

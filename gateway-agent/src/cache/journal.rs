@@ -32,13 +32,13 @@ pub(super) enum JournalError {
     #[error("a frame contains no commit")]
     Form,
     /// The commit does not continue the chain.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Commit(#[from] InvalidCommit),
     /// A document differs from the commit's digest.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Document(#[from] InvalidDocument),
     /// The commit does not follow the catalog.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Apply(#[from] ApplyError),
 }
 

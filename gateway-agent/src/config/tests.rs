@@ -78,7 +78,7 @@ fn scope_flag_overrides_list_and_text() {
         assert_eq!((scope.scope.to_string(), scope.file), ("tag:a".to_owned(), None));
     }
     let both = parse(&with("scope: [agent/x@*]\n  scopeFile: ./missing")).unwrap_err();
-    assert!(both[0].contains("keep one of them"), "{both:?}");
+    assert!(both[0].contains("remove one of them"), "{both:?}");
 }
 
 #[test]
@@ -185,7 +185,7 @@ limits: { sessions: 0 }
     .unwrap_err();
     for (start, end) in [
         ("line 1: listen: `here` is not an address", ""),
-        ("line 3: registry.source: `ftp://x` is no source", ""),
+        ("line 3: registry.source: `ftp://x` is not a source", ""),
         ("line 4: registry.pollInterval: `10` is not a duration", ""),
         ("line 5: registry.validation.startup.missingEntity: `fatal`", "error, warn, ignore"),
         ("line 5: registry.validation.runtime.unknownCaller: `error`", "allow, warn, deny"),
@@ -223,8 +223,8 @@ fn invalid_options_are_rejected() {
     for (text, expected) in [
         ("", "registry.source: missing; write grpc(s)://"),
         ("registry: [", "not valid YAML"),
-        ("targets:\n  - { server: a, version: *, http: 'http://h' }", "write `\"*\"`"),
-        ("targets:\n  - server: a\n    version: *\n    http: 'http://h'", "write `\"*\"`"),
+        ("targets:\n  - { server: a, version: *, http: 'http://h' }", "use `\"*\"`"),
+        ("targets:\n  - server: a\n    version: *\n    http: 'http://h'", "use `\"*\"`"),
         ("registry: {source: 'grpc://h:1'}\nregistry: {}", "duplicate"),
         ("- 1", "expected a mapping, found a list"),
         ("registry: { source: grpcs://h }", "must be grpc(s)://host:port"),
@@ -232,7 +232,7 @@ fn invalid_options_are_rejected() {
             "registry: { source: grpcs://h:1, tokenFile: /nobody/has/this }",
             "registry.tokenFile: cannot",
         ),
-        ("registry: { source: grpcs://h:1, certFile: x }", "`certFile` and `keyFile` go together"),
+        ("registry: { source: grpcs://h:1, certFile: x }", "set both `certFile` and `keyFile`"),
         (
             "registry: { source: 'grpc://h:1' }\ntls: { certFile: x }",
             "tls: `certFile` and `keyFile` go together",
@@ -253,7 +253,7 @@ fn invalid_options_are_rejected() {
         ),
         (
             "registry: { source: 'grpc://h:1', maxStaleness: { readOnlyTools: 1h } }",
-            "registry.maxStaleness: `readOnlyTools` has a limit and `tools` has none",
+            "registry.maxStaleness: `readOnlyTools` is set and `tools` is not",
         ),
         (
             "registry: { source: 'grpc://h:1', maxStaleness: { tools: 2h, readOnlyTools: 1h } }",
@@ -339,7 +339,7 @@ fn meaningless_combinations_are_rejected() {
         "user-agent",
     ] {
         let header = format!("http: 'http://h/', headers: {{ {name}: x }}");
-        cases.push((target(&header), "the gateway itself sets"));
+        cases.push((target(&header), "itself; remove it"));
     }
     for origin in [
         "*",
@@ -351,10 +351,10 @@ fn meaningless_combinations_are_rejected() {
         "https://*.example",
         "https://u@a.example",
     ] {
-        cases.push((format!("{DEFAULTS}\nallowedOrigins: ['{origin}']"), "is no origin"));
+        cases.push((format!("{DEFAULTS}\nallowedOrigins: ['{origin}']"), "is not an origin"));
     }
     for host in ["", "https://a.example", "a.example/path", "*", "u@a.example"] {
-        cases.push((format!("{DEFAULTS}\nallowedHosts: ['{host}']"), "is no host name"));
+        cases.push((format!("{DEFAULTS}\nallowedHosts: ['{host}']"), "is not a host name"));
     }
     for name in ["", "A=B"] {
         let child = format!("stdio: {{ command: x, env: {{ '{name}': z }} }}");
@@ -391,7 +391,7 @@ fn agent_target_supports_only_http() {
         ("{ agent: a, http: 'http://h/' }", "version: missing"),
         (
             "{ agent: a, version: 1.0.0, http: 'http://h/', headers: { A2A-Version: 1 } }",
-            "itself sets",
+            "itself; remove it",
         ),
     ] {
         let problems = targets(list).unwrap_err().join("\n");
@@ -416,7 +416,7 @@ fn admin_beyond_loopback_needs_token() {
     let local = with("admin: 127.0.0.1:7081").unwrap().admin.unwrap();
     assert!(local.token.is_none() && local.listen.port() == 7081);
     let open = with("admin: 0.0.0.0:7081").unwrap_err();
-    assert!(open.len() == 1 && open[0].contains("give `adminTokenFile`"), "{open:?}");
+    assert!(open.len() == 1 && open[0].contains("set `adminTokenFile`"), "{open:?}");
     let file = tempfile::NamedTempFile::new().unwrap();
     let guarded = format!("admin: 0.0.0.0:7081\nadminTokenFile: {}", file.path().display());
     std::fs::write(file.path(), "short").unwrap();
@@ -440,7 +440,7 @@ fn otlp_needs_endpoint_and_valid_ratio() {
         ("{ endpoint: 'grpc://c:4317' }", "http(s)://host:port"),
         ("{ endpoint: 'http://u:p@c' }", "without credentials"),
         ("{ endpoint: 'http://c', sampleRatio: 1.5 }", "a number from 0 to 1"),
-        ("{ endpoint: 'http://c', headers: { 'a b': x } }", "is no header"),
+        ("{ endpoint: 'http://c', headers: { 'a b': x } }", "is not valid in HTTP"),
     ] {
         let problems = with(bad).unwrap_err();
         assert!(problems.len() == 1 && problems[0].contains(problem), "{bad}: {problems:?}");

@@ -87,7 +87,7 @@ impl DefinitionPart {
 
 /// The digests of a definition's parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(decode_cursor)]
+#[serde(transparent)]
 pub struct Fingerprint(BTreeMap<DefinitionPart, Digest>);
 
 impl Fingerprint {

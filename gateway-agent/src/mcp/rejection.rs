@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// Authentication or authorization failed.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Refused(#[from] AuthenticationError),
     /// The web origin is not allowed.
     #[error("requests from this origin are not allowed; add it to allowedOrigins")]
@@ -39,8 +39,8 @@ pub enum Rejection {
     #[error("the request's body is incomplete")]
     Incomplete,
     /// The body is not a JSON-RPC message.
-    #[error(decode_cursor)]
-    InvalidMessage(#[from] InvalidMessage),
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
     /// A stateless client sent a response.
     #[error("a stateless client must not send responses")]
     ClientResponse,
@@ -65,7 +65,7 @@ pub enum Rejection {
         extension: &'static str,
     },
     /// A header does not match the body.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Header(#[from] Mismatch),
     /// The protocol version is not supported.
     #[error("protocol version {requested} is not supported")]
@@ -105,17 +105,17 @@ pub enum Rejection {
     )]
     IdInUse,
     /// The cursor is invalid.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Cursor(#[from] InvalidCursor),
     /// The gateway has no catalog. An empty list would be wrong.
     #[error("{}", crate::pipeline::message::NO_CATALOG)]
     NoCatalog,
     /// The limit of event streams is reached.
-    #[error(decode_cursor)]
-    TooManyStreams(QuotaExceeded),
+    #[error(transparent)]
+    TooManyStreams(Exhausted),
     /// The limit of sessions is reached.
-    #[error(decode_cursor)]
-    TooManySessions(QuotaExceeded),
+    #[error(transparent)]
+    TooManySessions(Exhausted),
     /// The memory for buffered requests and results is exhausted.
     #[error(
         "no memory for the request or its response: {0}; wait for the responses of earlier \

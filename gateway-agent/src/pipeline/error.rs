@@ -19,16 +19,16 @@ pub enum Error {
     #[error("no catalog yet")]
     NoCatalog,
     /// The policy denied the operation.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Denied(#[from] Denial),
     /// The caller lacks scopes of the tool.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Scopes(#[from] AuthenticationError),
     /// A header does not match its argument.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     HeaderMismatch(#[from] Mismatch),
     /// The arguments are not an object, or ambiguous.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Arguments(#[from] InvalidArguments),
     /// The caller sent a hidden argument.
     #[error("the argument {pointer} is hidden")]
@@ -63,8 +63,8 @@ pub enum Error {
         violations: Vec<Violation>,
     },
     /// A composition failed.
-    #[error(decode_cursor)]
-    Composition(Box<CompositionError>),
+    #[error(transparent)]
+    Composition(Box<Failed>),
     /// The result could not be projected; the caller receives nothing of it.
     #[error("the result could not be projected: {0}")]
     Projection(#[from] projection::ProjectionError),
@@ -94,7 +94,7 @@ pub enum Error {
         is_required: bool,
     },
     /// The upstream returned no result.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Upstream(#[from] gateway_upstream::Error),
 }
 

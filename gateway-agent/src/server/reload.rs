@@ -51,9 +51,9 @@ pub(super) struct Reloader {
 /// Why a reload failed. The previous configuration stays in effect.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReloadError {
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Config(#[from] InvalidConfig),
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Keys(#[from] InvalidFile),
 }
 

@@ -29,16 +29,16 @@ pub(super) const PLAIN_REGISTRY: &str = "file";
 #[derive(Debug, thiserror::Error)]
 pub enum ContentRejected {
     /// An export that fails verification.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Export(Box<InvalidExport>),
     /// A plain file with errors.
     #[error("not a registry file:{}", list(.0))]
     File(Vec<Diagnostic>),
     /// Findings that the configuration treats as errors.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     Findings(#[from] InvalidCatalog),
     /// The signature of the required key is missing or invalid.
-    #[error(decode_cursor)]
+    #[error(transparent)]
     CatalogRejected(#[from] CatalogRejected),
     /// A plain file, which cannot be signed.
     #[error(

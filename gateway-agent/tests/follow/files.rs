@@ -170,9 +170,9 @@ async fn export_is_followed_forward_only() {
     let mut edited = String::from_utf8(write_export(history.at(5))).expect("text");
     edited = edited.replacen("\"revision\":5", "\"revision\":6", 1);
     for (bad, expected) in [
-        (write_export(history.at(4)), "it is of revision 4, but 5 is served"),
-        (write_export(History::new("other", 9).head()), "it is of registry `other`, but `r`"),
-        (write_export(forked.head()), "its history differs"),
+        (write_export(history.at(4)), "revision 4, but revision 5 is already served"),
+        (write_export(History::new("other", 9).head()), "registry `other`, but the cache belongs to `r`"),
+        (write_export(forked.head()), "the history differs"),
         (edited.into_bytes(), "has the digest"),
         (plain(&["A"]).into_bytes(), "it is of registry `file`, but `r`"),
     ] {

@@ -126,11 +126,11 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
         ("doubled part", doubled, "more than the 5 entities and 0 settings announced"),
         ("edited owner", edited, "the snapshot has the digest"),
         ("damaged document", damaged, "the document's bytes have the digest"),
-        ("no beginning", without(0), "did not begin"),
-        ("only an end", vec![end(next)], "did not begin"),
-        ("two beginnings", vec![begin(next), begin(next)], "in the middle of a snapshot"),
-        ("delta inside", [vec![begin(next)], history.deltas(HELD, HELD + 1)].concat(), "middle"),
-        ("progress inside", vec![begin(next), progress(held)], "in the middle of a snapshot"),
+        ("no beginning", without(0), "without its start"),
+        ("only an end", vec![end(next)], "without its start"),
+        ("two beginnings", vec![begin(next), begin(next)], "within a snapshot"),
+        ("delta inside", [vec![begin(next)], history.deltas(HELD, HELD + 1)].concat(), "within a snapshot"),
+        ("progress inside", vec![begin(next), progress(held)], "within a snapshot"),
     ]
 }
 
@@ -141,9 +141,9 @@ fn bad_places(history: &History) -> Vec<Case> {
     overtaking.content = history.at(HELD - 1).content_digest().as_bytes().to_vec().into();
     vec![
         ("nothing", vec![SyncResponse::default()], "without content"),
-        ("ahead", vec![progress(history.at(HELD + 1))], "nothing new up to revision 5, but 4"),
-        ("behind", vec![progress(history.at(HELD - 1))], "nothing new up to revision 3, but 4"),
-        ("overtaking", vec![response(Message::Progress(overtaking))], "other content is in scope"),
+        ("ahead", vec![progress(history.at(HELD + 1))], "at revision 5, but 4 is served"),
+        ("behind", vec![progress(history.at(HELD - 1))], "at revision 3, but 4 is served"),
+        ("overtaking", vec![response(Message::Progress(overtaking))], "content in scope differs"),
         ("forked progress", vec![progress(forked.head())], "another chain hash"),
     ]
 }
@@ -208,7 +208,7 @@ async fn delta_needs_snapshot() {
     })
     .await;
     let following = Following::start(server.address, Cache::in_memory(None), hurried());
-    assert!(server.hear_until(nack).await.message.contains("a delta before any snapshot"));
+    assert!(server.hear_until(nack).await.message.contains("a delta without a previous snapshot"));
     following.reaches(history.head()).await;
 }
 

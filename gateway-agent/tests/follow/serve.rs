@@ -136,7 +136,7 @@ async fn invalid_file_or_locked_cache_prevents_start() {
     fs::write(&file, incomplete()).expect("written");
     let running = Running::start(&format!("file://{}", file.display()), &cache).await;
     let refused = running.ended().await.expect_err("refused").to_string();
-    assert!(refused.contains("there is no cache to serve instead"), "{refused}");
+    assert!(refused.contains("the cache has no catalog to serve instead"), "{refused}");
     assert!(refused.contains("provision-unknown"), "{refused}");
     let _held = gateway_agent::cache::Cache::open(&cache, StartupValidation::default());
     let running = Running::start(grpc_to_nowhere(), &cache).await;

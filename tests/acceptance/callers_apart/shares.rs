@@ -152,7 +152,7 @@ async fn what_is_watched_stays_so_when_another_target_goes() {
         });
         eventually("it is taken over", || async {
             let log = scene.gateway.process.stderr();
-            log.matches("serving by a new configuration").count() == number
+            log.matches("configuration reloaded").count() == number
         })
         .await;
     };

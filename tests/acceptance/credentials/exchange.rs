@@ -115,7 +115,7 @@ async fn who_shows_no_token_or_one_that_is_not_exchanged_is_told_so() {
     for (who, client) in [("nobody", nobody), ("a key", key), ("no `sub`", nameless)] {
         let answer = fetch(&client).await;
         assert!(answer.is_tool_error(), "{who}: {answer:?}");
-        assert!(answer.text().contains("needs a caller with a token"), "{who}: {answer:?}");
+        assert!(answer.text().contains("requires a caller with a token"), "{who}: {answer:?}");
     }
     assert_eq!(exchanges(&tokens), 0);
     let refused = fetch(&bearing(&gateway, &issuer.but("sub", json!("eve")))).await;

@@ -143,13 +143,13 @@ fn settings_that_do_not_fit_are_refused_at_the_start() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("gateway.yaml");
     for (scheme, tls, why) in [
-        ("https", format!("certFile: {certificate}"), "`certFile` and `keyFile` go together"),
+        ("https", format!("certFile: {certificate}"), "set both `certFile` and `keyFile`"),
         ("https", "caFile: /nobody/has/this".to_owned(), "/nobody/has/this"),
         ("https", format!("certFile: {certificate}, keyFile: {foreign}"), "cannot be used"),
         ("https", format!("caFile: {key}"), "no certificate is in it"),
-        ("https", String::new(), "names nothing"),
+        ("https", String::new(), "is empty"),
         ("https", format!("ca: {certificate}"), "unknown field"),
-        ("http", format!("caFile: {certificate}"), "of no use without TLS"),
+        ("http", format!("caFile: {certificate}"), "has no effect without TLS"),
     ] {
         let target = format!("server: a, version: 1.0.0, http: {scheme}://h/mcp, tls: {{ {tls} }}");
         let yaml = format!("registry: {{ source: grpc://h:1 }}\ntargets: [{{ {target} }}]\n");

@@ -23,7 +23,7 @@ async fn a_configuration_that_is_gone_leaves_all_as_it_was() {
     let refused = ctl(&gateway, &["reload"]);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("1 problem,"), "{refused:?}");
-    assert!(refused.stderr.contains("it was there and is gone; put it back"), "{refused:?}");
+    assert!(refused.stderr.contains("the file has been deleted; restore it"), "{refused:?}");
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");
     assert_eq!(state(&gateway, FETCHING), "up");
     std::fs::rename(&aside, &file).expect("it is put back");

@@ -126,7 +126,7 @@ async fn response_without_quota_becomes_error() {
     replay.complete();
     let mut reader = replay.reader(0);
     let told = next(&mut reader).await.unwrap();
-    assert!(told.contains("the answer was dropped") && !told.contains("xxx"), "{told}");
+    assert!(told.contains("the response was dropped") && !told.contains("xxx"), "{told}");
     assert_eq!(next(&mut reader).await, None);
 }
 

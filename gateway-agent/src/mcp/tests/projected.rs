@@ -80,7 +80,7 @@ async fn unprojectable_result_is_rejected() {
         (json!({}), "no structuredContent, and no text"),
         (json!({ "content": [{ "type": "image", "data": SECRET }] }), "and no text"),
         (json!({ "content": SECRET }), "and no text"),
-        (json!({ "content": [{ "type": "text", "text": SECRET }] }), "the first text is no JSON"),
+        (json!({ "content": [{ "type": "text", "text": SECRET }] }), "the first text is not JSON"),
         (
             json!({ "content": [{ "type": "text", "text": SECRET }, { "type": "text", "text": "{}" }] }),
             "is no JSON",
@@ -142,7 +142,7 @@ async fn output_schema_applies_to_projection() {
         let bench = says(json!({ "outputSchema": schema(kind) }), mode).await;
         let got = bench.call("", "says", arguments.clone()).await;
         assert_eq!(got.result()["isError"] == true, is_refused, "{kind} {mode:?} {got:?}");
-        assert_eq!(got.text.contains("breaks its registered schema"), is_refused, "{got:?}");
+        assert_eq!(got.text.contains("violates its registered output schema"), is_refused, "{got:?}");
         assert!(!got.text.contains(SECRET));
     }
 }

@@ -122,7 +122,7 @@ async fn rejected_result_reports_steps() {
             .await;
     let (step, reason, message) = composed.failure("wrong", json!({ "x": 1 })).await;
     assert_eq!((&*step, &*reason), ("", "invalid-output"));
-    assert!(message.contains("breaks its registered schema"), "{message}");
+    assert!(message.contains("violates its registered output schema"), "{message}");
     let told = composed.calls("wrong", json!({ "x": 1 })).await;
     assert_eq!(told, ["a keep ok"]);
 }

@@ -50,7 +50,7 @@ async fn output_schema_of_composition_is_enforced() {
     .await;
     assert_eq!(composed.value("declared", json!({ "ok": 1 })).await, json!({ "ok": 1 }));
     let got = composed.got("declared", json!({ "no": "s3cret" })).await;
-    assert!(got.failure().contains("breaks its registered schema"), "{got:?}");
+    assert!(got.failure().contains("violates its registered output schema"), "{got:?}");
     assert!(!got.text.contains("s3cret"));
 }
 
