@@ -174,7 +174,7 @@ async fn export_is_followed_forward_only() {
         (write_export(History::new("other", 9).head()), "registry `other`, but the cache belongs to `r`"),
         (write_export(forked.head()), "the history differs"),
         (edited.into_bytes(), "has the digest"),
-        (plain(&["A"]).into_bytes(), "it is of registry `file`, but `r`"),
+        (plain(&["A"]).into_bytes(), "registry `file`, but the cache belongs to `r`"),
     ] {
         fs::write(&path, bad).expect("written");
         watching.refuses(expected).await;
