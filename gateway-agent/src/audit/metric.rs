@@ -71,11 +71,12 @@ impl ServerMeters {
     }
 }
 
-pub(super) fn count_call(of: Era, outcome: CallOutcome, seconds: f64) {
-    let meters = ALL[usize::from(of == Era::Legacy)][outcome as usize].get_or_init(|| CallMeters {
-        calls: counter!(CALLS, "era" => of.as_str(), "outcome" => outcome.as_str()),
-        seconds: histogram!(CALL_SECONDS, "outcome" => outcome.as_str()),
-    });
+pub(super) fn count_call(era: Era, outcome: Outcome, seconds: f64) {
+    let meters =
+        ALL[usize::from(era == Era::Legacy)][outcome as usize].get_or_init(|| CallMeters {
+            calls: counter!(CALLS, "era" => era.as_str(), "outcome" => outcome.as_str()),
+            seconds: histogram!(CALL_SECONDS, "outcome" => outcome.as_str()),
+        });
     meters.calls.increment(1);
     meters.seconds.record(seconds);
 }
@@ -111,8 +112,8 @@ pub(super) fn count_stale(level: &'static str, is_refused: bool) {
 }
 
 /// Counts a page of a list.
-pub fn count_list(of: Era) {
-    counter!(LISTS, "era" => of.as_str()).increment(1);
+pub fn count_list(era: Era) {
+    counter!(LISTS, "era" => era.as_str()).increment(1);
 }
 
 /// Counts a request that was rejected before routing.

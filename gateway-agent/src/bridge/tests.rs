@@ -105,7 +105,7 @@ struct Client {
 }
 
 impl Client {
-    fn of(script: impl Fn(&Seen) -> Response + Send + Sync + 'static) -> Self {
+    fn start(script: impl Fn(&Seen) -> Response + Send + Sync + 'static) -> Self {
         Self::with(Sizes::default(), script)
     }
 
@@ -126,7 +126,7 @@ impl Client {
     }
 
     async fn in_session(script: impl Fn(&Seen) -> Response + Send + Sync + 'static) -> Self {
-        let mut client = Self::of(script);
+        let mut client = Self::start(script);
         client
             .send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
             "params": {"protocolVersion": LEGACY}}))
@@ -238,7 +238,7 @@ async fn session_sends_id_and_version() {
 async fn stateless_request_mirrors_body_in_headers() {
     let schema = json!({"type": "object",
         "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}});
-    let mut client = Client::of(move |seen| match seen.name() {
+    let mut client = Client::start(move |seen| match seen.name() {
         "tools/list" => seen.result(&json!({"tools": [{"name": "müsli", "inputSchema": schema}]})),
         "tools/call" if seen.header("mcp-param-region").is_empty() => seen.error(400, -32020),
         _ => seen.result(&json!({})),
@@ -369,7 +369,7 @@ async fn cancellation_closes_stream_or_is_forwarded() {
 #[tokio::test]
 async fn broken_subscription_is_renewed_with_changes() {
     let count = AtomicUsize::new(0);
-    let mut client = Client::of(move |seen| {
+    let mut client = Client::start(move |seen| {
         let acknowledged = json!({"jsonrpc": "2.0",
             "method": "notifications/subscriptions/acknowledged",
             "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": seen.body["id"]},
@@ -428,7 +428,7 @@ async fn invalid_lines_get_errors_with_ids() {
 
 #[tokio::test]
 async fn batches_are_split_where_supported() {
-    let mut client = Client::of(|seen| match seen.name() {
+    let mut client = Client::start(|seen| match seen.name() {
         "initialize" => seen.initialized("s-1", "2025-03-26"),
         "notifications/a" => empty(202),
         _ => seen.result(&json!({})),
@@ -449,7 +449,7 @@ async fn batches_are_split_where_supported() {
 
 #[tokio::test]
 async fn responses_without_message_report_status() {
-    let mut client = Client::of(|seen| match seen.body["id"].as_u64() {
+    let mut client = Client::start(|seen| match seen.body["id"].as_u64() {
         Some(1) => empty(502),
         Some(2) => {
             answer(401, &json!({"jsonrpc": "2.0", "error": {"code": -32600, "message": "who"}}))
@@ -468,7 +468,7 @@ async fn responses_without_message_report_status() {
 
 #[tokio::test]
 async fn signal_ends_bridge_with_running_requests() {
-    let mut client = Client::of(|_| {
+    let mut client = Client::start(|_| {
         let response = Response::builder().status(StatusCode::OK);
         let body = Body::from_stream(stream::pending::<Result<String, io::Error>>());
         response.header("content-type", "text/event-stream").body(body).unwrap()

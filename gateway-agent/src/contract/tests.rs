@@ -26,7 +26,7 @@ fn rules(contract_drift: ValidationMode) -> ValidationRules {
 /// Contracts stored next to this cache.
 fn opened(cache: &Path) -> Contracts {
     let (file, pins) = PinFile::open(cache);
-    let known = Mutex::new(Known { pins, ..Known::default() });
+    let known = Mutex::new(ContractTable { pins, ..ContractTable::default() });
     Contracts {
         settings: settings(ValidationMode::Error),
         known,
@@ -42,13 +42,13 @@ fn listed(definition: &Value) -> Arc<Tools> {
 }
 
 /// The definitions listed by the tool's own target.
-fn own(tools: Option<&Arc<Tools>>) -> LiveTools<'_> {
+fn live_tools(tools: Option<&Arc<Tools>>) -> LiveTools<'_> {
     LiveTools { tools, is_provisional: false }
 }
 
 fn look(contracts: &Contracts, catalog: &Catalog, live: &Value) -> Arc<ContractStatus> {
     let record = catalog.find(&key()).unwrap();
-    contracts.judge(catalog, record, own(Some(&listed(live)))).unwrap()
+    contracts.evaluate(catalog, record, live_tools(Some(&listed(live)))).unwrap()
 }
 
 fn drift(compared: &ContractStatus) -> Vec<(&'static str, &'static str)> {
@@ -108,7 +108,7 @@ fn lower_version_definition_is_not_pinned() {
     let at_previous = |definition: &Value| {
         let tools = listed(definition);
         let live = LiveTools { tools: Some(&tools), is_provisional: true };
-        contracts.judge(&known, record, live).unwrap()
+        contracts.evaluate(&known, record, live).unwrap()
     };
     let (lower, own) = (live("Adds", &numbers("number")), live("Adds up", &numbers("number")));
     assert_eq!(at_previous(&lower).state, ContractState::Unchanged);
@@ -127,7 +127,7 @@ fn unregistered_parts_are_pinned() {
     let known = one(json!({}));
     let record = known.find(&key()).unwrap();
     let empty = Arc::default();
-    let of = |tools| contracts.judge(&known, record, own(tools)).unwrap();
+    let of = |tools| contracts.evaluate(&known, record, live_tools(tools)).unwrap();
     assert_eq!((of(None).state, of(None).is_broken), (ContractState::Pending, false));
     assert_eq!(of(Some(&empty)).state, ContractState::Missing);
     let (first, other) = (live("Adds", &numbers("number")), live("Adds up", &numbers("number")));
@@ -148,7 +148,7 @@ fn unregistered_parts_are_pinned() {
     assert!(!look(&contracts, &another, &other).is_broken, "another registration begins anew");
     let composed = catalog(1, vec![composed("t")]);
     let record = composed.find(&key()).unwrap();
-    assert!(contracts.judge(&composed, record, LiveTools::default()).is_none());
+    assert!(contracts.evaluate(&composed, record, LiveTools::default()).is_none());
 }
 
 /// The registered output schema of a projected tool differs from its server's.
@@ -192,7 +192,7 @@ fn accepted_definition_is_exact_and_persistent() {
     assert!(matches!(wrong, Err(NotAccepted::Another { live, .. }) if live == digest(&compared)));
     assert!(look(&contracts, &catalog, &evil).is_broken);
     let record = catalog.find(&key()).unwrap();
-    assert!(contracts.is_quarantined(&catalog, record, own(Some(&listed(&evil)))).holds);
+    assert!(contracts.is_quarantined(&catalog, record, live_tools(Some(&listed(&evil)))).holds);
 
     // A failed write accepts nothing.
     let obstacle = atomic_file::with_suffix(&pins_path(&cache), ".tmp");
@@ -226,7 +226,10 @@ fn pins_of_earlier_releases_adopt_new_parts() {
     let mut written = serde_json::to_value(content).unwrap();
     assert!(written["pins"][KEY].as_object_mut().unwrap().remove("hasAllParts").is_some());
     let pins = super::pin::Pins::read(serde_json::from_value(written).unwrap());
-    let later = Contracts { known: Mutex::new(Known { pins, ..Known::default() }), ..contracts };
+    let later = Contracts {
+        known: Mutex::new(ContractTable { pins, ..ContractTable::default() }),
+        ..contracts
+    };
     definition["_meta"] = json!({ "x": 1 });
     definition["execution"] = json!({ "taskSupport": "optional" });
     assert_eq!(look(&later, &known, &definition).state, ContractState::Unchanged);
@@ -355,13 +358,13 @@ fn callers_get_previous_result_until_next_check() {
     let after = one(json!({ "inputSchema": numbers("integer") }));
     let live = listed(&live("Adds", &numbers("number")));
     let asked = |catalog: &Catalog| {
-        contracts.is_quarantined(catalog, catalog.find(&key()).unwrap(), own(Some(&live)))
+        contracts.is_quarantined(catalog, catalog.find(&key()).unwrap(), live_tools(Some(&live)))
     };
     let provisional = |holds| ContractAnswer { holds, is_provisional: true };
     assert_eq!(asked(&after), provisional(true), "nothing was judged yet");
     assert_eq!(asked(&before), ContractAnswer::certain(false), "equal schemas are judged at once");
     assert_eq!(asked(&after), provisional(false));
-    contracts.judge(&after, after.find(&key()).unwrap(), own(Some(&live)));
+    contracts.evaluate(&after, after.find(&key()).unwrap(), live_tools(Some(&live)));
     assert_eq!(asked(&after), ContractAnswer::certain(true));
 }
 
@@ -376,7 +379,7 @@ async fn provisional_answers_are_replaced_by_check() {
     let (_tell, definitions) = watch::channel(passed.borrow_and_update().clone());
     let asked = || {
         let record = known.find(&key()).unwrap();
-        contracts.is_quarantined(&known, record, own(Some(&live)))
+        contracts.is_quarantined(&known, record, live_tools(Some(&live)))
     };
     assert!(asked().is_provisional);
     let looking = contracts.clone().monitor(catalog, definitions, CancellationToken::new());

@@ -307,7 +307,7 @@ async fn run(
     (mut call, mut record): (Invocation, CallRecord),
     (era, method, subject): (Era, Method, Box<str>),
 ) -> RenderResponse {
-    let until = Instant::now() + tasks::LONGEST;
+    let until = Instant::now() + tasks::MAX_RESULT_WAIT;
     let outcome = loop {
         if method == Method::TaskResult
             && let Err(error) =

@@ -29,7 +29,7 @@ pub(super) fn handle<'a>(endpoint: &Endpoint, incoming: &Incoming<'a>) -> Option
 }
 
 /// Longest parameter that is compared by value, in bytes.
-const SHORT: usize = 64 * 1024;
+const MAX_PARSED_BYTES: usize = 64 * 1024;
 
 /// The body of a request that can be held for input; otherwise empty.
 pub(super) fn held_body(
@@ -56,7 +56,7 @@ pub(super) fn digest(body: &[u8]) -> Option<Digest> {
     }
     let Body { params } = serde_json::from_slice(body).ok()?;
     // Long parameters are compared as text, because a parsed value takes many times the memory.
-    let is_short = |raw: &&RawValue| raw.get().len() <= SHORT;
+    let is_short = |raw: &&RawValue| raw.get().len() <= MAX_PARSED_BYTES;
     let read =
         |raw| Some(raw).filter(is_short).and_then(|raw| serde_json::from_str(raw.get()).ok());
     let is_compared = |name: &str| !matches!(name, "inputResponses" | "requestState" | "_meta");

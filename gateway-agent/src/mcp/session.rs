@@ -348,11 +348,11 @@ impl Sessions {
 
     /// Evicts the least recently used sessions of a caller, or of the caller with the most
     /// sessions.
-    fn evict(&self, table: &mut Table, of: Option<&QuotaKey>) {
-        let mut idle: HashMap<&QuotaKey, Vec<(u64, Arc<str>)>> = HashMap::new();
+    fn evict(&self, table: &mut Table, principal: Option<&Principal>) {
+        let mut idle: HashMap<&Principal, Vec<(u64, Arc<str>)>> = HashMap::new();
         for (id, session) in &table.in_use {
-            let is_meant = of.is_none_or(|payer| *payer == session.principal);
-            if is_meant && self.is_evictable(session) {
+            let is_candidate = principal.is_none_or(|payer| *payer == session.principal);
+            if is_candidate && self.is_evictable(session) {
                 let used = session.used_ms.load(Ordering::Relaxed);
                 idle.entry(&session.principal).or_default().push((used, id.clone()));
             }

@@ -29,13 +29,13 @@ use crate::{
 };
 
 /// Maximum remembered tasks per session; the oldest are dropped first.
-const REMEMBERED: usize = 100;
+const MAX_TASKS: usize = 100;
 /// Maximum tasks per page of `tasks/list`.
-const PAGE: usize = 20;
+const PAGE_SIZE: usize = 20;
 /// Maximum concurrent polls of one `tasks/list`.
 const CONCURRENT_POLLS: usize = 8;
 /// Timeout of `tasks/result`.
-pub(super) const LONGEST: Duration = Duration::from_mins(10);
+pub(super) const MAX_RESULT_WAIT: Duration = Duration::from_mins(10);
 
 /// The tasks of a session, newest last.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ pub(super) struct SessionTasks(VecDeque<(Box<str>, Task)>);
 impl SessionTasks {
     /// Stores a task under the client's id.
     pub(super) fn add(&mut self, known: &str, task: Task) {
-        if self.0.len() >= REMEMBERED {
+        if self.0.len() >= MAX_TASKS {
             self.0.pop_front();
         }
         self.0.push_back((known.into(), task));
@@ -85,8 +85,8 @@ pub(super) async fn list(
     let page = session.tasks(|tasks| tasks.after(cursor.as_deref()));
     let unknown = "params.cursor refers to a task that is no longer listed; start without a cursor";
     let mut page = page.ok_or(Rejection::Params { what: unknown })?;
-    let has_more = page.len() > PAGE;
-    page.truncate(PAGE);
+    let has_more = page.len() > PAGE_SIZE;
+    page.truncate(PAGE_SIZE);
     let next =
         page.last().filter(|_| has_more).map(|(known, _)| crate::view::pages::encode_cursor(known));
     let context = requester::context(incoming, requester);
@@ -154,7 +154,7 @@ pub(super) async fn wait_until_settled(
             return Ok(());
         };
         if Instant::now() + wait > until {
-            let after_ms = u64::try_from(LONGEST.as_millis()).unwrap_or(u64::MAX);
+            let after_ms = u64::try_from(MAX_RESULT_WAIT.as_millis()).unwrap_or(u64::MAX);
             return Err(gateway_upstream::Error::Timeout { phase: Phase::Call, after_ms }.into());
         }
         sleep(wait).await;
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn session_remembers_its_latest_tasks() {
         let mut begun = SessionTasks::default();
-        for number in 0..=REMEMBERED {
+        for number in 0..=MAX_TASKS {
             begun.add(&format!("known {number}"), task(&number.to_string()));
         }
         let server = task("").server;
@@ -257,7 +257,7 @@ mod tests {
             ["known 99", "known 100"]
         );
         begun.forget("known 100");
-        assert_eq!(begun.after(None).unwrap().len(), REMEMBERED - 1);
+        assert_eq!(begun.after(None).unwrap().len(), MAX_TASKS - 1);
     }
 
     #[test]

@@ -20,10 +20,10 @@ use crate::{
     workers::Workers,
 };
 
-/// Longest text that is validated on the connection's thread, in bytes: a few thousand values.
-const SHORT: usize = 16 * 1024;
+/// Maximum size of a text that is validated on the connection's thread, in bytes.
+const MAX_INLINE_BYTES: usize = 16 * 1024;
 /// Maximum validation steps on the connection's thread: about 0.5 ms.
-const SHORT_STEPS: u64 = 20_000;
+const INLINE_STEPS: u64 = 20_000;
 
 /// Absent arguments.
 static EMPTY: LazyLock<Box<RawValue>> =
@@ -120,13 +120,13 @@ async fn check(
     validate(gateway.workers(), context.payer(), (validator, instance)).await
 }
 
-/// Validates a short text here within [`SHORT_STEPS`], and everything else on a worker thread.
+/// Validates a short text here within [`INLINE_STEPS`], and everything else on a worker thread.
 async fn validate(
     workers: &Workers,
     caller: &QuotaKey,
     (validator, text): (Arc<Compiled>, &RawValue),
 ) -> Result<(), ValidationFailure> {
-    if text.get().len() <= SHORT
+    if text.get().len() <= MAX_INLINE_BYTES
         && let Some(judged) = validate_within_budget(&validator, text)
     {
         return judged;
@@ -135,14 +135,14 @@ async fn validate(
     workers.run(caller, move || validate_all(&validator, &text)).await
 }
 
-/// Returns `None` if it needs more than [`SHORT_STEPS`].
+/// Returns `None` if it needs more than [`INLINE_STEPS`].
 fn validate_within_budget(
     validator: &Compiled,
     text: &RawValue,
 ) -> Option<Result<(), ValidationFailure>> {
     match read(validator, text) {
         Ok((validator, instance)) => {
-            let checked = validator.check_within(&instance, SHORT_STEPS)?;
+            let checked = validator.check_within(&instance, INLINE_STEPS)?;
             Some(checked.map_err(ValidationFailure::Violations))
         }
         Err(failed) => Some(Err(failed)),
@@ -193,7 +193,10 @@ mod tests {
         let texts = [json!([1]), json!([11]), json!(ones), json!([ones, vec![11]].concat())];
         let [cheap, invalid, costly, costly_invalid] =
             texts.map(|value| to_raw_value(&value).unwrap());
-        assert!(costly.get().len() <= SHORT && costly_invalid.get().len() <= SHORT);
+        assert!(
+            costly.get().len() <= MAX_INLINE_BYTES
+                && costly_invalid.get().len() <= MAX_INLINE_BYTES
+        );
         let validated = |text| Box::pin(validate(&workers, &caller, (validator.clone(), text)));
         assert!(matches!(validated(&cheap).now_or_never(), Some(Ok(()))));
         assert!(matches!(

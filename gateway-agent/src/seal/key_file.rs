@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    fn own(directory: &TempDir) -> KeyFile {
+    fn key_file_in(directory: &TempDir) -> KeyFile {
         KeyFile { path: directory.path().join("registry.json.key"), is_own: true }
     }
 
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn id_opens_after_restart() {
         let directory = tempfile::tempdir().unwrap();
-        let file = own(&directory);
+        let file = key_file_in(&directory);
         let sealed = file.open().seal(b"a", b"content").unwrap();
         assert_eq!(file.open().open(b"a", &sealed).unwrap(), b"content");
         assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn own_key_is_rotated_and_opens_for_two_periods() {
         let directory = tempfile::tempdir().unwrap();
-        let file = own(&directory);
+        let file = key_file_in(&directory);
         let first = file.load(after(Duration::ZERO)).unwrap();
         let almost = after(ROTATION) - Duration::from_secs(1);
         assert_eq!(file.load(almost).unwrap(), first);
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn operators_key_is_not_rotated() {
         let directory = tempfile::tempdir().unwrap();
-        let file = own(&directory);
+        let file = key_file_in(&directory);
         fs::write(&file.path, "A".repeat(43)).unwrap();
         assert_eq!(file.load(after(9 * ROTATION)).unwrap(), [[0; 32]]);
     }
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn damaged_file_is_left_alone_and_not_used() {
         let directory = tempfile::tempdir().unwrap();
-        let file = own(&directory);
+        let file = key_file_in(&directory);
         let many = format!("{}\n", "A".repeat(43)).repeat(MAX_KEYS + 1);
         for damaged in ["", "AAAA", "!", &"A".repeat(44), &format!("{} x", "A".repeat(43)), &many] {
             fs::write(&file.path, damaged).unwrap();

@@ -171,7 +171,10 @@ async fn export_is_followed_forward_only() {
     edited = edited.replacen("\"revision\":5", "\"revision\":6", 1);
     for (bad, expected) in [
         (write_export(history.at(4)), "revision 4, but revision 5 is already served"),
-        (write_export(History::new("other", 9).head()), "registry `other`, but the cache belongs to `r`"),
+        (
+            write_export(History::new("other", 9).head()),
+            "registry `other`, but the cache belongs to `r`",
+        ),
         (write_export(forked.head()), "the history differs"),
         (edited.into_bytes(), "has the digest"),
         (plain(&["A"]).into_bytes(), "registry `file`, but the cache belongs to `r`"),

@@ -129,7 +129,11 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
         ("no beginning", without(0), "without its start"),
         ("only an end", vec![end(next)], "without its start"),
         ("two beginnings", vec![begin(next), begin(next)], "within a snapshot"),
-        ("delta inside", [vec![begin(next)], history.deltas(HELD, HELD + 1)].concat(), "within a snapshot"),
+        (
+            "delta inside",
+            [vec![begin(next)], history.deltas(HELD, HELD + 1)].concat(),
+            "within a snapshot",
+        ),
         ("progress inside", vec![begin(next), progress(held)], "within a snapshot"),
     ]
 }

@@ -106,7 +106,9 @@ fn template_contains_every_option() {
     let mut known = 0;
     let mut missing = Vec::new();
     for problem in problems(&with_unknown_fields(&tree)) {
-        let Some(names) = problem.message.strip_prefix("unknown field; expected one of ") else { continue };
+        let Some(names) = problem.message.strip_prefix("unknown field; expected one of ") else {
+            continue;
+        };
         // An alternative can exclude other fields of the mapping.
         if !problem.field.ends_with("unknownField") {
             continue;

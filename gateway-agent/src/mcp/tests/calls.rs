@@ -82,7 +82,13 @@ async fn tool_setting_overrides_general_setting() {
     let lenient = policy(Mode::Ignore, Mode::Ignore);
     let bench =
         Bench::start(Setup { tools: only(Mode::Ignore, Mode::Error), ..lenient }, entities()).await;
-    assert!(bench.call("", "t", bad()).await.failure().contains("violates its registered output schema"));
+    assert!(
+        bench
+            .call("", "t", bad())
+            .await
+            .failure()
+            .contains("violates its registered output schema")
+    );
     assert_eq!(bench.call("", "u", bad()).await.result()["structuredContent"], bad());
 }
 

@@ -142,7 +142,11 @@ async fn output_schema_applies_to_projection() {
         let bench = says(json!({ "outputSchema": schema(kind) }), mode).await;
         let got = bench.call("", "says", arguments.clone()).await;
         assert_eq!(got.result()["isError"] == true, is_refused, "{kind} {mode:?} {got:?}");
-        assert_eq!(got.text.contains("violates its registered output schema"), is_refused, "{got:?}");
+        assert_eq!(
+            got.text.contains("violates its registered output schema"),
+            is_refused,
+            "{got:?}"
+        );
         assert!(!got.text.contains(SECRET));
     }
 }
