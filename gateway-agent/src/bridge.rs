@@ -309,7 +309,9 @@ impl Bridge {
                 self.running.finished().await;
             };
             if timeout(DRAIN_TIMEOUT, finished).await.is_err() {
-                tracing::warn!("some requests did not finish within {FINISH:?} and were aborted");
+                tracing::warn!(
+                    "some requests did not finish within {DRAIN_TIMEOUT:?} and were aborted"
+                );
             }
         }
         self.stop.cancel();

@@ -236,7 +236,7 @@ impl Contracts {
         // Without the lock: two threads may both compare, but neither waits.
         let found = comparison.compare();
         let mut known = self.lock();
-        let compared = Arc::new(known.pins.evaluate(comparison.catalog(), record, found));
+        let compared = Arc::new(known.pins.compare_with_pins(comparison.catalog(), record, found));
         known.compared.insert(record.document.key().clone(), (inputs, compared.clone()));
         compared
     }

@@ -149,14 +149,12 @@ pub fn identify(
 ) -> Caller {
     let (identity, auth_method) = match (claim, &client) {
         (
-            CallerIdentity::Verified {
-                agent: Some(AgentReference { name, version }),
-                auth_method,
-                ..
+            HeaderClaim::Proven {
+                named: Some(Named { name, version }), evidence: auth_method, ..
             },
             _,
         ) => (find_agent(catalog, name, version.as_deref()), *auth_method),
-        (CallerIdentity::Verified { agent: None, auth_method, .. }, _) => {
+        (HeaderClaim::Proven { named: None, evidence: auth_method, .. }, _) => {
             (Identity::Unknown, *auth_method)
         }
         (CallerIdentity::Asserted { name, version }, _) => {
@@ -178,7 +176,7 @@ pub fn identify(
         _ => None,
     };
     let log_name = match claim {
-        CallerIdentity::Verified { log_name, .. } => log_name.clone(),
+        HeaderClaim::Proven { told: log_name, .. } => log_name.clone(),
         _ => None,
     };
     Caller { identity, claimed, log_name, auth_method, client }

@@ -15,7 +15,7 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT},
 };
-use http_body_util::LimitReached;
+use http_body_util::Full;
 use hyper_util::client::legacy;
 use registry_core::Secret;
 use registry_follow::Credentials;
@@ -109,7 +109,7 @@ pub struct Endpoint {
 
 #[derive(Debug, Clone)]
 enum Transport {
-    Http(Box<legacy::Client<Connector, LimitReached<Bytes>>>),
+    Http(Box<legacy::Client<Connector, Full<Bytes>>>),
     Routes(Router),
 }
 
@@ -248,7 +248,7 @@ impl Transport {
     async fn send(&self, mut request: Request<Bytes>) -> Result<Response<Body>, SendError> {
         match self {
             Self::Http(client) => {
-                let response = client.request(request.map(LimitReached::new)).await;
+                let response = client.request(request.map(Full::new)).await;
                 response.map(|response| response.map(Body::new)).map_err(|e| describe(&e))
             }
             Self::Routes(routes) => {

@@ -359,7 +359,7 @@ impl Bridge {
     pub(super) async fn reopen(&self, lost: u64) -> Result<(), BridgeError> {
         // The deadline includes the wait for an attempt of another caller.
         let deadline = Instant::now() + REOPEN_TIMEOUT;
-        let late = || self.session_failure(format!("no response within {OPENING:?}"));
+        let late = || self.session_failure(format!("no response within {REOPEN_TIMEOUT:?}"));
         let turn = timeout_at(deadline, self.session.opening.lock()).await;
         let _turn = turn.map_err(|_| late())?;
         let Some(initialize) = self.session.initialize_for_reopen(lost) else { return Ok(()) };

@@ -18,11 +18,11 @@ use registry_tls::ServerFiles;
 
 use super::{
     Args, CONTRACT_MODES, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_REQUEST_BYTES, InvalidConfig,
-    Problem, RegistryConfig, VIOLATION_MODES, credentials, identity, mcp_servers,
+    Problem, RegistryConfig, VIOLATION_MODES, credentials, identity, mcp_servers, observability,
+    origins,
     problem::Problems,
-    reach,
     read::Section,
-    scope, seeing, staleness, target, tls, tool_limits, tools,
+    scope, staleness, target, tls, tool_limits, tools,
     yaml::{self, Node},
 };
 use crate::{

@@ -9,7 +9,7 @@ use registry_core::{Catalog, Digest, Key, Record, Revision};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    compare_with_pins::{ComparisonResult, ContractState, ContractStatus, Drift, DriftClass},
+    comparison::{ComparisonResult, ContractState, ContractStatus, Drift, DriftClass},
     definition::Fingerprint,
 };
 

@@ -208,7 +208,7 @@ fn accepted_definition_is_exact_and_persistent() {
     passed.mark_unchanged();
     for contracts in [contracts, opened(&cache)] {
         let compared = look(&contracts, &catalog, &evil);
-        assert!(!compared.is_broken && compared.is_accepted, "{judged:?}");
+        assert!(!compared.is_broken && compared.is_accepted, "{compared:?}");
         assert_eq!(drift(&compared), [("description", "cosmetic")], "it is still told");
         assert!(look(&contracts, &catalog, &live("Divides", &numbers("number"))).is_broken);
         assert!(look(&contracts, &catalog, &live("Subtracts", &json!({}))).is_broken);

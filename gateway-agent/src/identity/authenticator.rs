@@ -348,7 +348,12 @@ fn claim(strongest: Credential, weaker: Option<Credential>) -> CallerIdentity {
     }
     let log_name = log_name.filter(|log_name| !log_name.is_empty());
     let log_name = log_name.map(|log_name| log_name.chars().take(LOG_NAME_CHARS).collect());
-    CallerIdentity::Verified { agent: named, auth_method, principal: principal.into(), log_name }
+    HeaderClaim::Proven {
+        named,
+        evidence: auth_method,
+        principal: principal.into(),
+        told: log_name,
+    }
 }
 
 fn payer(claim: &CallerIdentity, parts: &Parts) -> QuotaKey {

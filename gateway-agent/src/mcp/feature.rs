@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::{
-    Endpoint, Rejection, about,
+    Endpoint, Rejection, capabilities,
     exchange::{Exchange, PendingCall, RenderResponse},
     incoming::Incoming,
     inputs,
@@ -214,15 +214,15 @@ async fn relayed(
     incoming: &Incoming<'_>,
     (requester, method, running): (Requester, Method, Option<session::RunningRequest>),
 ) -> Result<SizedResponse, Rejection> {
-    let about = about(endpoint, incoming, (&requester, method))?;
-    let subject: Box<str> = about.known().into();
+    let subject = feature_subject(endpoint, incoming, (&requester, method))?;
+    let name: Box<str> = subject.known().into();
     let context = requester::context(incoming, &requester);
     if method.concerns_task() && requester.era == Era::Modern {
         requester::require_extension(&context, TASKS)?;
     }
     let mut response_context =
-        requester::response_context(incoming, &requester, &context, (method, &subject));
-    if let FeatureSubject::Task(known, Some(task)) = &about {
+        requester::response_context(incoming, &requester, &context, (method, &name));
+    if let FeatureSubject::Task(known, Some(task)) = &subject {
         response_context.task = Some((task.id.clone(), known.clone()));
     }
     if let Some(handle) = inputs::handle(endpoint, incoming) {
@@ -230,31 +230,31 @@ async fn relayed(
     }
     let (side, meanwhile) = ClientChannel::open();
     let span = endpoint.gateway.tracer().begin(&context.trace);
-    let audited = about.audited();
+    let audited = subject.audited();
     let record = CallRecord::begin(method.as_str(), requester.era, &audited, incoming.bytes, span)
         .of_request(incoming.headers());
     let call = Invocation {
         caller: requester.caller.clone(),
-        params: params(incoming, method, &about),
-        target: Target::Feature { method, about },
+        params: params(incoming, method, &subject),
+        target: Target::Feature { method, subject },
         context,
         client: Some(side),
         input: inputs::input_handling(requester.era),
     };
-    let request = run(endpoint.clone(), (call, record), (requester.era, method, subject));
+    let request = run(endpoint.clone(), (call, record), (requester.era, method, name));
     let pending = PendingCall { running: requester::cancellable(running, request), meanwhile };
     Ok(Exchange::new(endpoint, incoming.id, response_context, pending).respond().await)
 }
 
 /// Reads the subject of a request.
-fn about(
+fn feature_subject(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
     (requester, method): (&Requester, Method),
 ) -> Result<FeatureSubject, Rejection> {
     const MESSAGE: &str = "params must have the name, uri or taskId of the subject, as a string";
     let text = |name: &str| incoming.text(name).map(|text| Box::from(text.as_ref()));
-    let about = match method {
+    let subject = match method {
         Method::GetPrompt => text("name").map(FeatureSubject::Prompt),
         Method::ReadResource => text("uri").map(FeatureSubject::Resource),
         method if method.concerns_task() => {
@@ -263,7 +263,7 @@ fn about(
         }
         _ => return reference(incoming),
     };
-    about.ok_or(Rejection::Params { what: MESSAGE })
+    subject.ok_or(Rejection::Params { what: MESSAGE })
 }
 
 /// Reads the reference of a completion.
@@ -275,19 +275,19 @@ fn reference(incoming: &Incoming<'_>) -> Result<FeatureSubject, Rejection> {
         let raw = members.as_ref()?.find(name)?;
         serde_json::from_str::<Box<str>>(raw.get()).ok()
     };
-    let about = match text("type").as_deref() {
+    let subject = match text("type").as_deref() {
         Some("ref/prompt") => text("name").map(FeatureSubject::Prompt),
         Some("ref/resource") => text("uri").map(FeatureSubject::Resource),
         _ => None,
     };
-    about.ok_or(Rejection::Params { what: MESSAGE })
+    subject.ok_or(Rejection::Params { what: MESSAGE })
 }
 
 /// The parameters with the server's names.
-fn params(incoming: &Incoming<'_>, method: Method, about: &FeatureSubject) -> Vec<Param> {
+fn params(incoming: &Incoming<'_>, method: Method, feature: &FeatureSubject) -> Vec<Param> {
     let Some(subject) = method.subject() else {
         let mut params = incoming.other_params(&["ref"]);
-        let (kind, key, own) = match about {
+        let (kind, key, own) = match feature {
             FeatureSubject::Prompt(name) => ("ref/prompt", "name", naming::prompt(name).1.into()),
             FeatureSubject::Resource(uri) => ("ref/resource", "uri", naming::uri(uri).1),
             // A reference cannot name a task.

@@ -74,7 +74,7 @@ struct HeldEntry {
 pub(super) struct HeldRequest {
     pub(super) pending: PendingCall,
     pub(super) owner: Owner,
-    pub(super) asked: PendingQuestion,
+    pub(super) question: PendingQuestion,
     pub(super) place: HeldSlot,
 }
 
@@ -115,7 +115,7 @@ impl HeldRequests {
     /// Holds a request, and returns the result that asks the client for input.
     pub(super) fn hold(self: &Arc<Self>, waiting: HeldRequest) -> Result<String, NoRandomness> {
         let handle: Box<str> = self.sealer.seal(PURPOSE, random_text()?.as_bytes())?.into();
-        let result = input_required(&handle, &waiting.asked);
+        let result = input_required(&handle, &waiting.question);
         let (held, expired, until) = (Arc::downgrade(self), handle.clone(), waiting.place.until);
         // An expired request must release its place at the upstream, even if the client never
         // returns.
@@ -147,7 +147,7 @@ impl HeldRequests {
         let Some(answer) = responses.find(KEY) else {
             return Some(ResumedRequest::PendingQuestion(self.hold(waiting).ok()?));
         };
-        let _ = waiting.asked.answer.send(Ok(answer.to_owned()));
+        let _ = waiting.question.answer.send(Ok(answer.to_owned()));
         Some(ResumedRequest::PendingCall(waiting.pending))
     }
 
@@ -163,10 +163,10 @@ pub(super) enum ResumedRequest {
     PendingQuestion(String),
 }
 
-fn input_required(handle: &str, asked: &PendingQuestion) -> String {
+fn input_required(handle: &str, question: &PendingQuestion) -> String {
     let mut request = ObjectWriter::with_capacity(256);
-    request.string("method", &asked.method);
-    request.raw("params", asked.params.as_deref().map_or("{}", RawValue::get));
+    request.string("method", &question.method);
+    request.raw("params", question.params.as_deref().map_or("{}", RawValue::get));
     let mut requests = ObjectWriter::with_capacity(256);
     requests.raw(KEY, &request.finish_string());
     let mut result = ObjectWriter::with_capacity(512);
@@ -198,11 +198,11 @@ mod tests {
             let _running = running;
             pending().await
         });
-        let pending = PendingCall { running, meanwhile: ClientChannel::open().1 };
-        let asked =
+        let pending = PendingCall { running, meanwhile: Side::open().1 };
+        let question =
             PendingQuestion { method: "m".into(), params: None, answer: oneshot::channel().0 };
         let place = held.place(&None).unwrap();
-        (HeldRequest { pending, owner: owner(), asked, place }, ended)
+        (HeldRequest { pending, owner: owner(), question, place }, ended)
     }
 
     fn handle(result: &str) -> String {

@@ -77,7 +77,7 @@ pub(super) fn resume(
     let responses = incoming.param("inputResponses");
     let pending = match endpoint.state.held.resume(handle, &response_context.owner(), responses) {
         Some(ResumedRequest::PendingCall(pending)) => pending,
-        Some(ResumedRequest::Asked(result)) => {
+        Some(ResumedRequest::PendingQuestion(result)) => {
             completed(Box::new(move |id| render::result::raw(id, &result)))
         }
         None => {

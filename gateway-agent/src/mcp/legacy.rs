@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    AuthenticatedRequest, Endpoint, Rejection, about, authentication, call, era,
+    AuthenticatedRequest, Endpoint, Rejection, authentication, call, capabilities, era,
     feature::{self, Feature},
     incoming::Incoming,
     list, media, refuse,
@@ -106,7 +106,7 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<SizedRespo
     };
     let client = incoming.param("clientInfo").and_then(ClientInfo::read).map(Arc::new);
     let caller = authentication(incoming.parts).with_client(client.clone());
-    let claims = SessionClaims::new(caller.claim.clone(), client, capabilities(incoming)?);
+    let claims = SessionClaims::new(caller.claim.clone(), client, client_capabilities(incoming)?);
     let id = endpoint.state.sessions.open(&claims)?;
     let version = era::negotiated(&requested);
     let takes_tasks = era::has_tasks(Some(version));
@@ -129,7 +129,7 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<SizedRespo
 /// Maximum size of client capabilities, in bytes; the session id contains them.
 const CAPABILITIES_BYTES: usize = 2 * 1024;
 
-fn capabilities(incoming: &Incoming<'_>) -> Result<Capabilities, Rejection> {
+fn client_capabilities(incoming: &Incoming<'_>) -> Result<Capabilities, Rejection> {
     let Some(raw) = incoming.param("capabilities") else { return Ok(Capabilities::default()) };
     if !raw.get().starts_with('{') || raw.get().len() > CAPABILITIES_BYTES {
         return Err(Rejection::Params {

@@ -12,7 +12,7 @@ use gateway_protocol::{
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, Rejection, about, authentication, call, era,
+    Endpoint, Rejection, authentication, call, capabilities, era,
     feature::{self, Feature},
     incoming::{Incoming, META_CAPABILITIES, META_VERSION},
     list,

@@ -36,7 +36,7 @@ use self::{
 };
 use super::{
     Endpoint, Rejection,
-    capabilities::{self, ServedTool},
+    capabilities::{self, Capability},
     incoming::Incoming,
     replay::Reader,
     requester::{self, Requester},
@@ -178,9 +178,9 @@ pub(super) async fn subscribe(
     }
     let available = capabilities::available_features(endpoint, requester);
     let filter = Filter {
-        prompts_list_changed: filter.prompts_list_changed && available.has(ServedTool::Prompts),
+        prompts_list_changed: filter.prompts_list_changed && available.has(Capability::Prompts),
         resources_list_changed: filter.resources_list_changed
-            && available.has(ServedTool::Resources),
+            && available.has(Capability::Resources),
         ..filter
     };
     // Before the subscriptions, so that no change is missed.

@@ -92,11 +92,11 @@ pub(super) async fn list(
     let context = requester::context(incoming, requester);
     let asked = page.into_iter().map(async |(known, task)| {
         let span = endpoint.gateway.tracer().begin(&context.trace);
-        let about = FeatureSubject::Task(known.clone(), Some(task));
+        let subject = FeatureSubject::Task(known.clone(), Some(task));
         let caller = requester.caller.clone();
         let method = Method::GetTask.as_str();
-        let mut record = CallRecord::begin(method, requester.era, &about.audited(), 0, span);
-        let mut call = Invocation::task_status(caller, about, context.clone());
+        let mut record = CallRecord::begin(method, requester.era, &subject.audited(), 0, span);
+        let mut call = Invocation::task_status(caller, subject, context.clone());
         let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
         match output.and_then(Output::into_result) {
             Ok(outcome) => Some(result::task(&outcome)),
@@ -134,13 +134,13 @@ pub(super) async fn wait_until_settled(
     (call, until): (&Invocation, Instant),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
-    let Target::Feature { about, .. } = &call.target else { return Ok(()) };
+    let Target::Feature { subject, .. } = &call.target else { return Ok(()) };
     let caller = call.caller.clone();
     // The wait counts like a subscription, because it polls the server.
     let principal = endpoint.gateway.principal(&caller.claim);
     let _share =
-        endpoint.state.task_watches.acquire(&principal).map_err(gateway_upstream::Error::from)?;
-    let mut get = Invocation::task_status(caller, about.clone(), call.context.clone());
+        endpoint.state.task_watches.take(&principal).map_err(gateway_upstream::Error::from)?;
+    let mut get = Invocation::task_status(caller, subject.clone(), call.context.clone());
     loop {
         let output = pipeline::invoke(&endpoint.gateway, &mut get, record).await?;
         let outcome = output.into_result()?;

@@ -136,7 +136,7 @@ fn read(path: &Path) -> io::Result<Vec<KeyEntry>> {
         })
         .collect::<Result<_, _>>()?;
     if entries.is_empty() || entries.len() > MAX_KEYS {
-        return Err(io::Error::other(format!("must have 1 to {MOST_KEYS} keys, one per line")));
+        return Err(io::Error::other(format!("must have 1 to {MAX_KEYS} keys, one per line")));
     }
     Ok(entries)
 }
@@ -153,7 +153,7 @@ fn text(entries: &[KeyEntry]) -> String {
     for KeyEntry { key, created } in entries {
         text.push_str(&URL_SAFE_NO_PAD.encode(key));
         if let Some(created) = created {
-            let _ = write!(text, " {made}");
+            let _ = write!(text, " {created}");
         }
         text.push('\n');
     }
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn shared_file_is_read_and_never_written() {
         let directory = tempfile::tempdir().unwrap();
-        let file = KeyFile { is_own: false, ..own(&directory) };
+        let file = KeyFile { is_own: false, ..key_file_in(&directory) };
         assert_eq!(file.load(after(ROTATION)).unwrap_err().kind(), io::ErrorKind::NotFound);
         let written = format!("{}\n\n{} 5\n", "A".repeat(43), "B".repeat(42) + "A");
         fs::write(&file.path, &written).unwrap();

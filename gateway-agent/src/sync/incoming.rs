@@ -162,8 +162,8 @@ impl Incoming {
         } else {
             return Ok(());
         };
-        let message = format!("{problem}; if that is on purpose, {ANEW}");
-        Err(RejectedMessage { is_final: true, ..Refusal::new(position.revision, &message) })
+        let message = format!("{problem}; if that is on purpose, {REMEDY}");
+        Err(Refusal { is_final: true, ..Refusal::new(position.revision, &message) })
     }
 
     /// The state that the next delta follows.

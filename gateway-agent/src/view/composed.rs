@@ -73,7 +73,7 @@ impl Composed {
             reach.extend(composed.reach.iter().cloned());
             servers.extend(composed.servers.iter().cloned());
         }
-        let facts = |ComposedPart { served, .. }: &ComposedPart| gateway_compose::ComposedPart {
+        let facts = |ComposedPart { served, .. }: &ComposedPart| gateway_compose::Part {
             is_read_only: served.is_read_only(),
             is_repeatable: served.is_repeatable(),
             takes_text: served.takes_text(),

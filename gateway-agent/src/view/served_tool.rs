@@ -364,7 +364,7 @@ impl ServedTool {
     pub(super) fn schema(&self, key: &Key) -> Option<&Value> {
         let document = self.schemas.iter().find(|document| document.key() == key)?;
         match document.entity() {
-            Entity::ServedSchema(schema) => Some(&schema.schema),
+            Entity::Schema(schema) => Some(&schema.schema),
             Entity::Server(_) | Entity::Tool(_) | Entity::Agent(_) => None,
         }
     }

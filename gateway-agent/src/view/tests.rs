@@ -160,16 +160,16 @@ fn undeployed_version_is_replaced_by_deployed_one() {
 #[test]
 fn unlisted_fallback_serves_registered_tools() {
     let x = agent_audience("x");
-    let of = |name: &str, version: &str, upstream: &str| {
+    let from_upstream = |name: &str, version: &str, upstream: &str| {
         tool(name, version, json!({ "source": { "serverVersion": version, "tool": upstream } }))
     };
     let world = world(catalog(
         1,
         vec![
-            agent_audience("a", "1.0.0", "first"),
-            agent_audience("a", "3.0.0", "first"),
-            agent_audience("neu", "3.0.0", "neu"),
-            agent_audience("renamed", "3.0.0", "first"),
+            from_upstream("a", "1.0.0", "first"),
+            from_upstream("a", "3.0.0", "first"),
+            from_upstream("neu", "3.0.0", "neu"),
+            from_upstream("renamed", "3.0.0", "first"),
             agent("x", "1.0.0", &[("a", "3.0.0"), ("neu", "3.0.0")]),
         ],
     ));
@@ -348,7 +348,7 @@ fn removed_agents_and_tools_are_dropped() {
     world.see(&agent_audience("x"));
     world.then(catalog(2, vec![]));
     world.views.now();
-    assert!(world.views.slots.read().unwrap().is_empty());
+    assert!(world.views.cells.read().unwrap().is_empty());
     assert!(world.views.tool_cache.is_empty());
 }
 
@@ -466,7 +466,7 @@ fn skilled(revision: u64, change: impl FnOnce(Registered) -> Registered) -> Arc<
     let skill = |id: &str| json!({ "id": id, "name": id, "description": "d", "tags": [] });
     let mut writer = agent("writer", "1.0.0", &[]);
     writer.document["skills"] = json!([skill("write"), skill("read")]);
-    let of = |skill: &str| {
+    let with_skill = |skill: &str| {
         let mut tool = composed(skill);
         tool.document["depends"] =
             json!([{ "type": "agent", "name": "writer", "version": "1.0.0", "skill": skill }]);
@@ -474,7 +474,7 @@ fn skilled(revision: u64, change: impl FnOnce(Registered) -> Registered) -> Arc<
             json!({ "agent": { "name": "writer", "skill": skill } });
         tool
     };
-    catalog(revision, vec![change(writer), agent_audience("write"), agent_audience("read")])
+    catalog(revision, vec![change(writer), with_skill("write"), with_skill("read")])
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::*;
 const SESSION: &str = "session";
 
 fn replays(requests: usize, bytes: usize) -> Replays {
-    Replays { budget: Arc::new(Budget::new(requests, bytes)), ..Replays::default() }
+    Replays { budget: Arc::new(ReplayBudget::new(requests, bytes)), ..Replays::default() }
 }
 
 fn begin(replays: &Replays) -> Arc<Replay> {

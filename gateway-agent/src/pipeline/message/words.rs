@@ -1,8 +1,8 @@
 //! Longer messages. They omit the values of rejected results.
 
-use gateway_compose::ProjectionError;
-use gateway_policy::{QuotaExceeded, QuotaKind};
-use gateway_upstream::ProtocolViolation;
+use gateway_compose::Failure;
+use gateway_policy::{Exhausted, Scarce};
+use gateway_upstream::Breach;
 use schema_compat::schema_compile::Violation;
 
 use crate::pipeline::projection;
@@ -41,7 +41,7 @@ pub(super) fn unprojected(tool: &str, failure: &projection::ProjectionError) -> 
     )
 }
 
-pub(crate) fn failed_composition(tool: &str, failure: &ProjectionError) -> String {
+pub(crate) fn failed_composition(tool: &str, failure: &Failure) -> String {
     let message = failure.message();
     if failure.step.is_empty() {
         format!("{tool} failed: {message}")
@@ -85,7 +85,7 @@ pub(super) fn exhausted(tool: &str, why: &QuotaExceeded) -> String {
             "The gateway has no memory left for the result of {tool} and discarded it: {why}. Whether \
              the tool did its work is unknown. Retry later, with fewer or smaller concurrent calls."
         ),
-        QuotaKind::InputHandling | QuotaKind::Inputs => format!(
+        Scarce::Answers | Scarce::Inputs => format!(
             "{tool} requested input, and the call was stopped: {why}. Whether it did its work is \
              unknown. Answer the open questions first, or retry later."
         ),

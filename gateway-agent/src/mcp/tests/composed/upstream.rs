@@ -65,7 +65,7 @@ impl Scripted {
     pub(super) async fn until(&self, condition: impl Fn(&Seen) -> bool) {
         let met = async {
             loop {
-                let changed = self.changed.receive_notification();
+                let changed = self.changed.notified();
                 if condition(&self.seen()) {
                     return;
                 }
