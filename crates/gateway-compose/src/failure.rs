@@ -139,18 +139,18 @@ impl Failure {
             "message": self.message(),
         });
         if let Cause::Tool { tool, value, .. } = &*self.cause {
-            value["tool"] = tool.to_string().into();
-            value["result"] = value.clone();
+            object["tool"] = tool.to_string().into();
+            object["result"] = value.clone();
         }
         if let Cause::Call { tool, .. } = &*self.cause {
-            value["tool"] = tool.to_string().into();
+            object["tool"] = tool.to_string().into();
         }
-        if let (Cause::Saga(end), Value::Object(members)) = (&*self.cause, &mut value)
+        if let (Cause::Saga(end), Value::Object(members)) = (&*self.cause, &mut object)
             && let Ok(Value::Object(end)) = serde_json::to_value(&**end)
         {
             members.extend(end);
         }
-        value
+        object
     }
 }
 

@@ -197,7 +197,7 @@ impl Run {
     }
 
     /// The state that compositions keep between calls.
-    pub(super) fn memory(&self) -> &Arc<CompositionState> {
+    pub(super) fn state(&self) -> &Arc<CompositionState> {
         &self.state
     }
 

@@ -112,7 +112,7 @@ mod tests {
         );
         other.reserve(100).unwrap();
         let rest = [of("c"), of("d")];
-        assert!(rest.iter().total(|rest| rest.reserve(100).is_ok()));
+        assert!(rest.iter().all(|rest| rest.reserve(100).is_ok()));
         assert_eq!(
             of("e").reserve(1).unwrap_err(),
             QuotaExceeded::Total { kind: what, limit: 400 }

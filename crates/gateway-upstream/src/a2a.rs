@@ -101,12 +101,12 @@ impl AgentLink {
         outgoing: &Outgoing<'_>,
         trace: &[(HeaderName, HeaderValue)],
     ) -> Result<(Reply, Era), Error> {
-        let result = if let Outgoing::Asked { subject, request, send_state } = outgoing {
+        let result = if let Outgoing::Asked { subject: skill, request, send_state } = outgoing {
             let (subject, trace) = (self.transport.caller(outgoing)?, trace.to_vec());
             let buffered = outgoing.request().and_then(|r| r.context.buffered.clone());
             let meta = RequestMeta { subject, trace, buffered };
             let send_state = send_state.cloned().unwrap_or_default();
-            Box::pin(self.ask((subject, request), meta, send_state)).await?
+            Box::pin(self.ask((skill, request), meta, send_state)).await?
         } else {
             self.probe_version().await?;
             NO_TOOLS.to_owned()

@@ -161,7 +161,7 @@ impl ClientChannel {
         let exceeded = Arc::clone(&self.exceeded);
         let in_flight = self.in_flight.as_ref().and_then(Weak::upgrade);
         let request = ClientRequest { method: method.into(), params, answer, exceeded };
-        if let Some(Err(why)) = in_flight.map(|in_flight| in_flight.asks()) {
+        if let Some(Err(why)) = in_flight.map(|in_flight| in_flight.record_question()) {
             request.reject(why);
             return receiver;
         }

@@ -74,8 +74,8 @@ mod tests {
 
     #[test]
     fn clock_is_unknown_before_first_age() {
-        assert_eq!(told_age(u64::MAX), None);
-        assert_eq!(told_age(60_000), Some(MINUTE));
+        assert_eq!(parse_age(u64::MAX), None);
+        assert_eq!(parse_age(60_000), Some(MINUTE));
         let mut clock = RegistryClock::default();
         for boundless in [Duration::from_millis(u64::MAX), Duration::MAX] {
             clock.record(at(1_000), boundless);

@@ -109,7 +109,7 @@ impl Key {
         // A key with `alg` is used for that algorithm only.
         let named = jwk.common.key_algorithm.map(|named| named.to_string());
         let is_meant = |algorithm: &&Algorithm| {
-            said.as_ref().is_none_or(|said| *said == format!("{algorithm:?}"))
+            named.as_ref().is_none_or(|named| *named == format!("{algorithm:?}"))
         };
         let algorithms: Vec<_> = fitting.iter().filter(is_meant).copied().collect();
         let decoding = DecodingKey::from_jwk(jwk).ok()?;

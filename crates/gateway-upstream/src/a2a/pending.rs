@@ -58,13 +58,13 @@ impl AgentLink {
         meta: &RequestMeta,
         send_state: &SendState,
     ) -> Result<DeliveryResult, Error> {
-        let (mut tell, told) = oneshot::channel();
+        let (mut sender, receiver) = oneshot::channel();
         let (link, meta, send_state) = (Arc::clone(self), meta.clone(), send_state.clone());
         self.transport.client.spawn(async move {
             let mut answer = std::pin::pin!(link.answer((version, call), meta, &send_state));
             let answer = tokio::select! {
                 answer = &mut answer => Some(answer),
-                () = tell.closed() => {
+                () = sender.closed() => {
                     if send_state.cancel_if_unsent() { None } else { link.read_abandoned(answer).await }
                 }
             };
@@ -74,7 +74,7 @@ impl AgentLink {
             }
         });
         // The task is only dropped when the runtime shuts down.
-        told.await.unwrap_or_else(|_| Err(ProtocolViolation::Closed.into()))
+        receiver.await.unwrap_or_else(|_| Err(ProtocolViolation::Closed.into()))
     }
 
     /// Reads the response of an abandoned message, within the limits.

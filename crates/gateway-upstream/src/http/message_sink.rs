@@ -19,7 +19,7 @@ pub(super) struct MessageSink<'a> {
 
 impl MessageSink<'_> {
     /// Handles a notification: changes go to all clients, the rest to the caller.
-    pub(super) async fn notified(&self, notification: &Notification<'_>) {
+    pub(super) async fn on_notification(&self, notification: &Notification<'_>) {
         let method = &*notification.method;
         if self.transport.publisher.hear(method, notification.params) {
             return;

@@ -39,7 +39,7 @@ impl Target {
                 backoff.reset();
                 jittered(self.timing.relist)
             } else {
-                backoff.wait()
+                backoff.next_delay()
             };
             self.note(listed);
             // Limits the rate of fetches when many are requested.

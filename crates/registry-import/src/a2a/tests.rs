@@ -3,7 +3,7 @@
 use registry_core::{document::Document, entity::Entity, kind::Kind};
 use serde_json::{Value, json};
 
-use super::{AgentImportOptions, agent};
+use super::{AgentImportOptions, import_agent};
 use crate::{Imported, Repair};
 
 fn imported(card: &Value) -> Imported {

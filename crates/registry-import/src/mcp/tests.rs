@@ -6,7 +6,7 @@ use registry_core::{
 };
 use serde_json::{Value, json};
 
-use super::{LiveServer, Naming, ServerImportOptions, server};
+use super::{LiveServer, Naming, ServerImportOptions, import_server};
 use crate::{Imported, RepairedBy, UnlistedRepairs};
 
 fn imported(info: &Value, tools: &[Value]) -> Imported {

@@ -216,9 +216,9 @@ async fn journal_is_rewritten_beyond_size_threshold() {
     };
     let first = written().await;
     let line = written().await - first;
-    let most = || size.most.load(Ordering::Relaxed);
+    let most = || size.threshold.load(Ordering::Relaxed);
     assert_eq!(most(), 16 << 20);
-    size.most.store(first + 2 * line, Ordering::Relaxed);
+    size.threshold.store(first + 2 * line, Ordering::Relaxed);
     assert_eq!(written().await, first + 2 * line);
     assert_eq!(written().await, first + 3 * line, "below the threshold");
     written().await;

@@ -67,8 +67,8 @@ fn quarter(table: &mut SagaTable, instance: &str) {
     let id = ended(table, Some(instance), SagaStatus::Completed, Some(json!("out")));
     let known = table.sagas.get_mut(&id).unwrap();
     assert_eq!(known.last_bytes, 70);
-    table.bytes += MOST_BYTES / 4 - known.last_bytes;
-    known.last_bytes = MOST_BYTES / 4;
+    table.bytes += MAX_BYTES / 4 - known.last_bytes;
+    known.last_bytes = MAX_BYTES / 4;
 }
 
 #[test]
@@ -107,21 +107,21 @@ fn only_compensated_saga_frees_its_id() {
 fn oldest_sagas_are_evicted_by_count_size_age() {
     let mut table = SagaTable::default();
     let stuck = ended(&mut table, None, SagaStatus::CompensationFailed, None);
-    for _ in 0..MOST_NAMELESS + 5 {
+    for _ in 0..MAX_WITHOUT_ID + 5 {
         ended(&mut table, None, SagaStatus::Completed, None);
     }
     begin(&mut table, began(None));
-    assert_eq!(table.nameless.len(), MOST_NAMELESS);
+    assert_eq!(table.without_id.len(), MAX_WITHOUT_ID);
     for instance in ["11", "12", "13", "14"] {
         quarter(&mut table, instance);
     }
     begin(&mut table, began(None));
     let is_known = |table: &SagaTable, id: &str| table.find(&began(Some(id))).is_some();
-    assert!(is_known(&table, "11") && table.bytes == MOST_BYTES);
+    assert!(is_known(&table, "11") && table.bytes == MAX_BYTES);
     quarter(&mut table, "15");
     begin(&mut table, began(None));
     assert!(!is_known(&table, "11") && is_known(&table, "12") && is_known(&table, "15"));
-    assert_eq!((table.bytes, table.named.len()), (MOST_BYTES, 4));
+    assert_eq!((table.bytes, table.by_instance.len()), (MAX_BYTES, 4));
     let age = |table: &mut SagaTable, ms: i64| table.sagas.values_mut().for_each(|k| k.at_ms -= ms);
     let week_ms = 7 * 86_400_000;
     age(&mut table, week_ms - 60_000);
@@ -243,12 +243,12 @@ fn inner_sagas_are_running_children() {
     let over = begin(&mut table, inside);
     table.apply(&over, &end(SagaStatus::Compensated, None), (10, 1)).unwrap();
     begin(&mut table, began(None));
-    let found = table.within_saga(&outer);
+    let found = table.children(&outer);
     assert_eq!(found.len(), 1);
     table.apply(&inner, &end(SagaStatus::Compensated, None), (10, 1)).unwrap();
     table.get(&inner).unwrap().notify();
     assert!(found[0].borrow().is_some());
-    assert!(table.within_saga(&outer).is_empty());
+    assert!(table.children(&outer).is_empty());
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn open_sagas_are_listed_first() {
     let ids = [SagaStatus::CompensationFailed, SagaStatus::Completed, SagaStatus::Compensated]
         .map(|status| ended(&mut table, None, status, None));
     let running = begin(&mut table, began(None));
-    let listed: Vec<_> = table.by_need().map(|(id, _)| id).collect();
+    let listed: Vec<_> = table.by_urgency().map(|(id, _)| id).collect();
     let [stuck, completed, undone] = &ids;
     assert_eq!(listed, [&running, stuck, undone, completed].map(|id| &**id));
 }

@@ -3,7 +3,7 @@
 use registry_core::{Catalog, RegistryFile, RegistryId, rules::plan};
 use serde_json::{Value, json};
 
-use super::{accepted, lines, registry_file};
+use super::{accepted, import_registry_file, lines};
 use crate::{Imported, RepairedBy};
 
 fn tool(name: &str, version: &str, source: &str) -> Value {

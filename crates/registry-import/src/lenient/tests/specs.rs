@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{accepted, lines, registry_file};
+use super::{accepted, import_registry_file, lines};
 use crate::Imported;
 
 fn file(tools: Value) -> Value {
