@@ -11,7 +11,7 @@ mod unsigned;
 
 use registry_core::{Revision, Scope, chain::Position, follower::CacheState};
 use registry_follow::{
-    Follow, Follower, FollowerMessage, MessageEffect, RejectedMessage, StreamStatus, shortened,
+    Follow, Follower, FollowerMessage, MessageEffect, RejectedMessage, StreamState, shortened,
 };
 use registry_proto::{
     convert,
@@ -111,9 +111,9 @@ impl Follow for GatewayFollower {
         }
     }
 
-    fn on_status(&mut self, heard: StreamStatus<'_>) {
+    fn on_status(&mut self, heard: StreamState<'_>) {
         match heard {
-            StreamStatus::Live => {
+            StreamState::Live => {
                 let signed_at = self.incoming.signed_at();
                 if let Some(time) =
                     signed_at.filter(|_| self.feed.catalog_verifier.requires_signature())
@@ -122,7 +122,7 @@ impl Follow for GatewayFollower {
                 }
                 self.feed.live(self.incoming.age(), signed_at);
             }
-            StreamStatus::Down(reason) | StreamStatus::ScopeLimit(reason) => {
+            StreamState::Down(reason) | StreamState::ScopeLimit(reason) => {
                 self.feed.status.down(reason);
                 metrics::counter!("gateway_sync_reconnects_total").increment(1);
             }

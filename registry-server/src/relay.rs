@@ -19,7 +19,7 @@ use std::{
 };
 
 use registry_core::{Catalog, Revision, Timestamp, checkpoint::VerifierKey};
-use registry_follow::{Follower, StreamStatus};
+use registry_follow::{Follower, StreamState};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -191,18 +191,18 @@ impl Relay {
     }
 
     /// Notes how the registry's stream is.
-    fn note(&self, heard: StreamStatus<'_>) {
+    fn note(&self, heard: StreamState<'_>) {
         let now = match heard {
             // The server between may be there, and its registry as silent as a stream that is dead.
-            StreamStatus::Live if self.contact.age() < self.follower.timing.silence => None,
-            StreamStatus::Live => Some(format!(
+            StreamState::Live if self.contact.age() < self.follower.timing.silence => None,
+            StreamState::Live => Some(format!(
                 "{} is a relay too, and has not heard of the registry for a while",
                 self.upstream()
             )),
-            StreamStatus::Nacked => return,
-            StreamStatus::Down(reason)
-            | StreamStatus::ScopeLimit(reason)
-            | StreamStatus::Rejected(reason) => Some(reason.to_owned()),
+            StreamState::Nacked => return,
+            StreamState::Down(reason)
+            | StreamState::ScopeLimit(reason)
+            | StreamState::Rejected(reason) => Some(reason.to_owned()),
         };
         crate::metrics::upstream(now.is_none());
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);

@@ -25,7 +25,7 @@ pub trait Follow: Send {
     fn next_message(&mut self) -> impl Future<Output = FollowerMessage> + Send;
 
     /// Reports the status of the stream.
-    fn on_status(&mut self, status: StreamStatus<'_>);
+    fn on_status(&mut self, status: StreamState<'_>);
 
     /// The advice to operators if the copy belongs to another registry or history.
     fn reset_advice(&self) -> &'static str {
@@ -35,7 +35,7 @@ pub trait Follow: Send {
 
 /// The status of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StreamStatus<'a> {
+pub enum StreamState<'a> {
     /// The stream is open and its messages are applied.
     Live,
     /// A message was rejected and the registry has the reason.

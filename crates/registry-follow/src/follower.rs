@@ -10,7 +10,7 @@ use tonic::{
 };
 
 use crate::{
-    Credentials, Follow, StreamStatus,
+    Credentials, Follow, StreamState,
     session::{Ended, Session, Target, reason_of},
     timing::Timing,
 };
@@ -33,7 +33,7 @@ impl Follower {
     pub async fn run(&self, mut who: impl Follow, stop: CancellationToken) {
         let unusable = |address: &&String| Endpoint::from_shared((*address).clone()).is_err();
         if let Some(address) = self.addresses.iter().find(unusable) {
-            who.on_status(StreamStatus::Rejected(&format!("`{address}` is not an address")));
+            who.on_status(StreamState::Rejected(&format!("`{address}` is not an address")));
             return stop.cancelled().await;
         }
         let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
@@ -82,11 +82,11 @@ impl Follower {
             _ => format!("{address}: {reason}"),
         };
         match ended {
-            Ended::Lost(reason) => who.on_status(StreamStatus::Down(&told(reason))),
-            Ended::ScopeLimit(reason) => who.on_status(StreamStatus::ScopeLimit(&told(reason))),
-            Ended::Rejected(reason) => who.on_status(StreamStatus::Rejected(&told(reason))),
+            Ended::Lost(reason) => who.on_status(StreamState::Down(&told(reason))),
+            Ended::ScopeLimit(reason) => who.on_status(StreamState::ScopeLimit(&told(reason))),
+            Ended::Rejected(reason) => who.on_status(StreamState::Rejected(&told(reason))),
             Ended::Final(reason) => {
-                who.on_status(StreamStatus::Rejected(&told(reason)));
+                who.on_status(StreamState::Rejected(&told(reason)));
                 return Some(jittered(self.timing.retry_final));
             }
         }

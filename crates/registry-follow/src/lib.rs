@@ -17,7 +17,7 @@ mod timing;
 
 pub use address::{InvalidAddress, MAX_SERVERS, addresses};
 pub use credentials::{Credentials, Token};
-pub use follow::{Follow, FollowerMessage, MessageEffect, RejectedMessage, StreamStatus};
+pub use follow::{Follow, FollowerMessage, MessageEffect, RejectedMessage, StreamState};
 pub use follower::Follower;
 pub use registry_clock::{RegistryClock, parse_age};
 pub use session::{reason_of, shortened};

@@ -13,7 +13,7 @@ use tonic::{
 use tonic_types::StatusExt as _;
 
 use crate::{
-    Follow, FollowerMessage, MessageEffect, RejectedMessage, Stream, StreamStatus, timing::Timing,
+    Follow, FollowerMessage, MessageEffect, RejectedMessage, Stream, StreamState, timing::Timing,
 };
 
 /// Maximum length of the text of a NACK, in bytes (a limit of the API).
@@ -181,7 +181,7 @@ impl<'a, F: Follow> Session<'a, F> {
         if taken == MessageEffect::Partial {
             return Ok(());
         }
-        self.who.on_status(StreamStatus::Live);
+        self.who.on_status(StreamState::Live);
         let is_first = !std::mem::replace(&mut self.was_useful, true);
         if taken == MessageEffect::Applied || is_first || self.is_ack_due {
             self.acknowledge(stream);
@@ -229,7 +229,7 @@ impl<'a, F: Follow> Session<'a, F> {
 
     /// Sends a NACK with the reason.
     async fn refused(self, refusal: RejectedMessage, stream: Stream) -> SessionResult {
-        self.who.on_status(StreamStatus::Nacked);
+        self.who.on_status(StreamState::Nacked);
         let nack = Nack {
             revision: refusal.revision,
             message: fit(&refusal.message, NACK_BYTES),

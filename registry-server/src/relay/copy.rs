@@ -9,7 +9,7 @@ use std::{
 
 use registry_core::{Attestation, Catalog, Revision, chain::Position, follower::CacheState};
 use registry_follow::{
-    Follow, FollowerMessage, MessageEffect, RegistryClock, RejectedMessage, StreamStatus, parse_age,
+    Follow, FollowerMessage, MessageEffect, RegistryClock, RejectedMessage, StreamState, parse_age,
 };
 use registry_proto::{
     convert::{self, chain_hash, sealed_commit},
@@ -234,13 +234,13 @@ impl Follow for Copy {
         std::future::pending().await
     }
 
-    fn on_status(&mut self, status: StreamStatus<'_>) {
+    fn on_status(&mut self, status: StreamState<'_>) {
         // What the registry does not know may be what is not signed.
-        if let StreamStatus::Nacked | StreamStatus::Rejected(_) = status {
+        if let StreamState::Nacked | StreamState::Rejected(_) = status {
             self.begin_anew();
         }
         // Until the registry has said how old its word is, nobody knows.
-        if status != StreamStatus::Live || self.is_current {
+        if status != StreamState::Live || self.is_current {
             self.relay.note(status);
         }
     }

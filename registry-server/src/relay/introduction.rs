@@ -2,7 +2,7 @@
 
 use registry_core::{Revision, checkpoint::VerifierKey};
 use registry_follow::{
-    Follow, Follower, FollowerMessage, MessageEffect, RejectedMessage, StreamStatus,
+    Follow, Follower, FollowerMessage, MessageEffect, RejectedMessage, StreamState,
 };
 use registry_proto::v1::{Ack, Hello, SyncResponse, sync_response::Message};
 use tokio_util::sync::CancellationToken;
@@ -58,10 +58,10 @@ impl Follow for Asking<'_> {
         std::future::pending().await
     }
 
-    fn on_status(&mut self, status: StreamStatus<'_>) {
-        if let StreamStatus::Down(reason)
-        | StreamStatus::ScopeLimit(reason)
-        | StreamStatus::Rejected(reason) = status
+    fn on_status(&mut self, status: StreamState<'_>) {
+        if let StreamState::Down(reason)
+        | StreamState::ScopeLimit(reason)
+        | StreamState::Rejected(reason) = status
         {
             tracing::warn!("waiting for the registry to say which it is: {reason}");
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use registry_core::{Attestation, Revision, Scope, attestation::Statement, chain::Position};
 use registry_follow::{
-    Follow, FollowerMessage, MessageEffect, RejectedMessage, StreamStatus, shortened,
+    Follow, FollowerMessage, MessageEffect, RejectedMessage, StreamState, shortened,
 };
 use registry_proto::{
     convert,
@@ -99,15 +99,15 @@ impl Follow for Witness {
         std::future::pending().await
     }
 
-    fn on_status(&mut self, status: StreamStatus<'_>) {
+    fn on_status(&mut self, status: StreamState<'_>) {
         match status {
-            StreamStatus::Live => self.problem = None,
-            StreamStatus::Nacked => {}
-            StreamStatus::ScopeLimit(reason) => {
+            StreamState::Live => self.problem = None,
+            StreamState::Nacked => {}
+            StreamState::ScopeLimit(reason) => {
                 self.missing(reason);
                 self.no_room(Some(shortened(reason, REASON_BYTES).into()));
             }
-            StreamStatus::Down(reason) | StreamStatus::Rejected(reason) => {
+            StreamState::Down(reason) | StreamState::Rejected(reason) => {
                 self.missing(reason);
                 self.no_room(None);
             }

@@ -105,5 +105,5 @@ fn tool_errors_reach_callers_but_not_logs() {
         Failure::new("", none()).to_string(),
         "none of the 2 targets returned a result; first failure: step `s`: t returned an error"
     );
-    assert!(Failure::new("", saga()).to_string().ends_with("was undone: tool-error"));
+    assert!(Failure::new("", saga()).to_string().ends_with("were compensated: tool-error"));
 }

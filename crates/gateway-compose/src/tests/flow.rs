@@ -223,7 +223,7 @@ async fn arrays_are_filtered_and_mapped_in_order() {
     assert!(step.starts_with("each/") && step.ends_with("/one"), "{step}");
     let (step, reason, message) = composed.failure("huge", json!({})).await;
     assert_eq!((&*step, &*reason), ("each", "limit"));
-    assert!(message.contains("10001 items, 10000"), "{message}");
+    assert!(message.contains("10001 items; the limit is 10000"), "{message}");
     let (_, _, message) = composed.failure("no-array", json!({})).await;
     assert!(message.contains("it needs an array, and there is an object"), "{message}");
 }

@@ -175,7 +175,7 @@ async fn entry_that_is_too_deep_is_rejected() {
     log.write(&Event::RetryRequested).await.unwrap();
     log.write(&Event::RetryRequested).await.unwrap();
     let written = std::fs::read_to_string(journal_path(&cache)).unwrap();
-    assert!(written.contains(r#""kept""#) && written.lines().count() == 2, "{written}");
+    assert!(written.contains(r#""saved""#) && written.lines().count() == 2, "{written}");
     drop((log, sagas));
     let sagas = Sagas::open(&cache).unwrap();
     let table = sagas.lock();
@@ -198,7 +198,7 @@ async fn rewrite_omits_sagas_not_on_disk() {
     other.write(&Event::RetryRequested).await.unwrap();
     other.write(&Event::RetryRequested).await.unwrap();
     let written = || std::fs::read_to_string(journal_path(&cache)).unwrap();
-    assert!(written().contains("kept") && !written().contains(late.id()));
+    assert!(written().contains("saved") && !written().contains(late.id()));
     late.write(&Event::RetryRequested).await.unwrap();
     assert!(written().contains(late.id()));
 }
